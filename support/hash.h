@@ -1,4 +1,5 @@
-/* Content hashes: FNV-1a, 64 bits.  For names of artefacts and tables in memory, not against an adversary. */
+/* Content hashes: FNV-1a, 64 bits.  For names of artefacts and tables in memory, not against an
+ * adversary. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

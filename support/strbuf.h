@@ -15,4 +15,5 @@ void strbuf_putc(struct strbuf *b, char c);
 void strbuf_puts(struct strbuf *b, const char *s);
 void strbuf_putn(struct strbuf *b, const char *s, size_t n);
 void strbuf_printf(struct strbuf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void strbuf_vprintf(struct strbuf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+void strbuf_vprintf(struct strbuf *b, const char *fmt, va_list ap)
+        __attribute__((format(printf, 2, 0)));
