@@ -55,7 +55,7 @@ struct sim_options {
 	void *ctx;
 };
 
-enum sim_access_kind { SIM_READ, SIM_WRITE, SIM_RMW, SIM_FENCE, SIM_BARRIER };
+enum sim_access_kind { SIM_ACC_READ, SIM_ACC_WRITE, SIM_ACC_RMW, SIM_ACC_FENCE, SIM_ACC_BARRIER };
 struct sim_access {               /* one lane's access, by physical bytes; a multicast access is one event a replica */
 	enum sim_access_kind kind;
 	unsigned rank, cta, thread;   /* who */
