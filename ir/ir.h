@@ -63,6 +63,12 @@ struct ir_op_info {
 extern const struct ir_op_info ir_op_info[IR_NOPS];
 int ir_op_by_name(const char *s, size_t n); /* -1: none */
 
+/* A comparison: its result is bool.  Every other result is a number; only select takes a bool (operand 0). */
+static inline bool ir_op_compares(unsigned op)
+{
+	return op >= IR_OP_LT && op <= IR_OP_NE;
+}
+
 #define IR_MAX_COLS ((int64_t)1 << 20)   /* widest row, in elements */
 #define IR_MAX_TP   16
 
@@ -81,6 +87,7 @@ struct ir_value {
 	uint32_t id;              /* unique in the function; the printed name if name is NULL */
 	const char *name;         /* the user's, or NULL */
 	struct span at;
+	struct ir_func *func;     /* whose value it is */
 	unsigned nsrc;
 	struct ir_value **src;
 	/* attributes; which ones an op has follows from ops.def's text */
@@ -129,7 +136,11 @@ struct ir_func *ir_func_new(struct ir_module *m, const char *name, bool is_kerne
 unsigned ir_param_add(struct ir_func *f, struct ir_param p);          /* its index */
 struct ir_func *ir_func_find(const struct ir_module *m, const char *name);   /* NULL: none */
 
-/* Makes a value without a place in the list; type is ir_infer's or, for ATTR shapes, the caller's. */
+/*
+ * Makes a value without a place in the list.  Its type is not inferred yet: the dtype is f32, for a COLL or MOVE the
+ * operand's, everything else 0.  The caller sets the attributes (num, n, param, callee; type.dtype of a CAST and of a
+ * reduction with `out = f32`; type of a LOAD), then v->type by ir_infer or ir_set_type.
+ */
 struct ir_value *ir_value_new(struct ir_func *f, enum ir_op op, struct span at, unsigned nsrc, struct ir_value *const *src);
 void ir_append(struct ir_func *f, struct ir_value *v);
 void ir_insert_before(struct ir_func *f, struct ir_value *at, struct ir_value *v);
@@ -150,6 +161,8 @@ enum ir_type_error {
 	IR_TYPE_ROWS,             /* the operation needs [T, cols] */
 	IR_TYPE_GROUP,            /* n does not divide cols, or n < 1 */
 	IR_TYPE_WIDE,             /* more than IR_MAX_COLS columns */
+	IR_TYPE_DTYPE,            /* a store to a parameter of another dtype; a reduction to neither its operand's dtype nor f32 */
+	IR_TYPE_CALLEE,           /* an operand is not of the type that the fn was instantiated for */
 	IR_PLACE_NONLINEAR,       /* not linear, on a partial */
 	IR_PLACE_MIXED,           /* partial with a non-partial in a sum */
 	IR_PLACE_SCALE,           /* partial * partial, or partial * something not replicated */
@@ -164,15 +177,30 @@ enum ir_type_error {
  * The type of v's result from v->op, its operands and attributes (and, for ATTR shapes, v->type as set by the caller).
  * Mixed replicated and sharded (or carried) operands are legal and give sharded (carried): the slice is implicit
  * before pass `place`.  On error *bad is the operand at fault (0-based).
+ *
+ * What it reads of v->type (set by the caller, see ir_value_new):
+ *   CAST                         dtype: the result's
+ *   ALL_REDUCE, REDUCE_SCATTER   dtype: the operand's, or f32 (`out = f32`); another one is IR_TYPE_DTYPE
+ *   PARAM                        place: sharded reads a carried parameter in row-owned form (from pass `place` on)
+ *   LOAD, LOAD_SUM               place: sharded (own rows) or replicated (all rows); LOAD_SUM also dtype, as ALL_REDUCE
+ * A SINK's type is its operand's.
  */
 enum ir_type_error ir_infer(const struct ir_func *f, const struct ir_value *v, struct ir_type *result, unsigned *bad);
+
+/* v->type = ir_infer's; false, and v->type unchanged, on an error. */
+bool ir_set_type(const struct ir_func *f, struct ir_value *v);
+
+static inline bool ir_type_equal(struct ir_type a, struct ir_type b)
+{
+	return a.dtype == b.dtype && a.ndim == b.ndim && a.place == b.place && a.cols == b.cols;
+}
 
 /* One sentence for the error, with the types in it; and how to mend it (NULL: nothing to say). */
 const char *ir_type_error_text(struct arena *a, enum ir_type_error e, const struct ir_value *v, unsigned bad);
 const char *ir_type_error_fix(enum ir_type_error e);
 enum diag_code ir_type_error_code(enum ir_type_error e);
 
-/* "f32[T, 8192] sharded" */
+/* "f32[T, 8192] sharded"; "bf16[8192]"; "f32[]" */
 const char *ir_type_text(struct arena *a, struct ir_type t);
 
 /* ---- text form (print.c, parse.c); parse(print(m)) prints the same ---- */
