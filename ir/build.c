@@ -30,7 +30,8 @@ unsigned ir_param_add(struct ir_func *f, struct ir_param p)
 
 	/* Room doubles whenever the count is a power of two. */
 	if (!(n & (n - 1))) {
-		struct ir_param *room = arena_news(f->module->arena, struct ir_param, n ? 2 * (size_t)n : 1);
+		struct ir_param *room =
+		        arena_news(f->module->arena, struct ir_param, n ? 2 * (size_t)n : 1);
 
 		if (n)
 			memcpy(room, f->param, n * sizeof(*room));
@@ -50,7 +51,7 @@ struct ir_func *ir_func_find(const struct ir_module *m, const char *name)
 }
 
 struct ir_value *ir_value_new(struct ir_func *f, enum ir_op op, struct span at, unsigned nsrc,
-			      struct ir_value *const *src)
+                              struct ir_value *const *src)
 {
 	struct ir_value *v = arena_new(f->module->arena, struct ir_value);
 	enum ir_kind kind = ir_op_info[op].kind;
@@ -124,12 +125,13 @@ unsigned ir_count_uses(const struct ir_func *f, const struct ir_value *v)
 	return n;
 }
 
-/* Pairs of old and new pointers, for the copy: an open hash table twice as large as its contents. */
+/* Pairs of old and new pointers, for the copy: an open hash table twice as large as its contents.
+ */
 struct map {
 	struct pair {
 		const void *from;
 		void *to;
-	} *pair;
+	} * pair;
 	size_t mask;
 };
 
@@ -163,7 +165,7 @@ static const char *copy_name(struct arena *a, const char *s)
 }
 
 static struct ir_value *copy_value(struct arena *a, struct ir_func *to, const struct ir_value *v,
-				   struct map *map)
+                                   struct map *map)
 {
 	struct ir_value *c = arena_new(a, struct ir_value);
 

@@ -1,6 +1,7 @@
 /*
- * Typing: shapes, dtypes and the algebra of placements (design.md section 3), from the columns of ops.def: `shape`
- * gives the extents, `linear` what a partial may meet, `kind` the dtype and what a collective needs.
+ * Typing: shapes, dtypes and the algebra of placements (design.md section 3), from the columns of
+ * ops.def: `shape` gives the extents, `linear` what a partial may meet, `kind` the dtype and what a
+ * collective needs.
  */
 #include "ir/ir.h"
 
@@ -75,13 +76,15 @@ static enum ir_type_error shape_expand(const struct ir_value *v, struct ir_type 
 }
 
 static shape_fn *const shape_of[] = {
-	[IR_SHAPE_BCAST] = shape_bcast, [IR_SHAPE_SAME] = shape_same,	  [IR_SHAPE_ONE] = shape_one,
-	[IR_SHAPE_GRP] = shape_grp,	[IR_SHAPE_EXPAND] = shape_expand, [IR_SHAPE_NONE] = shape_same,
+        [IR_SHAPE_BCAST] = shape_bcast,   [IR_SHAPE_SAME] = shape_same,
+        [IR_SHAPE_ONE] = shape_one,       [IR_SHAPE_GRP] = shape_grp,
+        [IR_SHAPE_EXPAND] = shape_expand, [IR_SHAPE_NONE] = shape_same,
 };
 
 /* ---- placements ---- */
 
-/* The algebra without partials: a carried operand makes the result carried, else a sharded one sharded. */
+/* The algebra without partials: a carried operand makes the result carried, else a sharded one
+ * sharded. */
 static enum ir_place join(const struct ir_value *v)
 {
 	enum ir_place p = IR_REPLICATED;
@@ -170,7 +173,7 @@ static enum ir_type_error dtype_local(const struct ir_value *v, struct ir_type *
 }
 
 static enum ir_type_error dtype_moved(const struct ir_value *v, struct ir_type have,
-				      struct ir_type *r, bool sum)
+                                      struct ir_type *r, bool sum)
 {
 	r->dtype = v->type.dtype;
 	return r->dtype == have.dtype || (sum && r->dtype == IR_F32) ? IR_TYPE_OK : IR_TYPE_DTYPE;
@@ -179,7 +182,7 @@ static enum ir_type_error dtype_moved(const struct ir_value *v, struct ir_type h
 /* ---- the kinds ---- */
 
 static enum ir_type_error infer_source(const struct ir_func *f, const struct ir_value *v,
-				       struct ir_type *r)
+                                       struct ir_type *r)
 {
 	enum ir_place want = v->type.place;
 
@@ -207,7 +210,8 @@ static enum ir_type_error infer_source(const struct ir_func *f, const struct ir_
 	return IR_TYPE_OK;
 }
 
-/* Which parameters a value may be stored to: rows are the value's placement, columns the parameter's. */
+/* Which parameters a value may be stored to: rows are the value's placement, columns the
+ * parameter's. */
 /* clang-format off */
 static const bool can_store[IR_NPLACES][IR_NPLACES] = {
 	/*                  replicated partial  sharded  carried */
@@ -219,7 +223,7 @@ static const bool can_store[IR_NPLACES][IR_NPLACES] = {
 /* clang-format on */
 
 static enum ir_type_error infer_sink(const struct ir_func *f, const struct ir_value *v,
-				     struct ir_type *r)
+                                     struct ir_type *r)
 {
 	struct ir_type have = v->src[0]->type, want;
 	bool fits;
@@ -236,7 +240,7 @@ static enum ir_type_error infer_sink(const struct ir_func *f, const struct ir_va
 	if (v->op == IR_OP_STORE && have.ndim == 2)
 		fits = (have.place == IR_REPLICATED && want.place == IR_REPLICATED) ||
 		       (have.place == IR_SHARDED &&
-			(want.place == IR_SHARDED || want.place == IR_CARRIED));
+		        (want.place == IR_SHARDED || want.place == IR_CARRIED));
 	if (v->op == IR_OP_STORE_ALL)
 		fits = have.place == IR_SHARDED && want.place == IR_REPLICATED;
 	return fits ? IR_TYPE_OK : IR_PLACE_STORE;
@@ -255,7 +259,7 @@ static enum ir_type_error infer_call(const struct ir_value *v, struct ir_type *r
 }
 
 enum ir_type_error ir_infer(const struct ir_func *f, const struct ir_value *v,
-			    struct ir_type *result, unsigned *bad)
+                            struct ir_type *result, unsigned *bad)
 {
 	const struct ir_op_info *op = &ir_op_info[v->op];
 	struct ir_type r = {.dtype = IR_F32, .cols = 1};
@@ -347,7 +351,7 @@ static bool other_type(const struct ir_value *v, unsigned bad, struct ir_type *t
 }
 
 const char *ir_type_error_text(struct arena *a, enum ir_type_error e, const struct ir_value *v,
-			       unsigned bad)
+                               unsigned bad)
 {
 	struct strbuf b;
 	struct ir_type t;
@@ -360,14 +364,16 @@ const char *ir_type_error_text(struct arena *a, enum ir_type_error e, const stru
 		}
 		switch (*++s) {
 		case '1':
-			strbuf_puts(&b, v->op == IR_OP_CALL && v->callee ? v->callee->name :
-									   ir_op_info[v->op].text);
+			strbuf_puts(&b, v->op == IR_OP_CALL && v->callee ? v->callee->name
+			                                                 : ir_op_info[v->op].text);
 			break;
 		case '2':
-			strbuf_puts(&b, bad < v->nsrc ? ir_type_text(a, v->src[bad]->type) : "nothing");
+			strbuf_puts(&b,
+			            bad < v->nsrc ? ir_type_text(a, v->src[bad]->type) : "nothing");
 			break;
 		default:
-			strbuf_puts(&b, other_type(v, bad, &t) ? ir_type_text(a, t) : "another type");
+			strbuf_puts(&b,
+			            other_type(v, bad, &t) ? ir_type_text(a, t) : "another type");
 		}
 	}
 	return b.s;

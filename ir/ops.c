@@ -3,23 +3,24 @@
 #include <string.h>
 
 const struct ir_op_info ir_op_info[IR_NOPS] = {
-#define IR_OP(ID, text, nsrc, kind, shape, linear, pub, ulp, abs, doc)                             \
-	[IR_OP_##ID] = {text, doc, nsrc, IR_KIND_##kind, IR_SHAPE_##shape, IR_LIN_##linear, pub, ulp, abs},
+#define IR_OP(ID, text, nsrc, kind, shape, linear, pub, ulp, abs, doc)                      \
+	[IR_OP_##ID] = {text, doc, nsrc, IR_KIND_##kind, IR_SHAPE_##shape, IR_LIN_##linear, \
+	                pub,  ulp, abs},
 #include "ir/ops.def"
 };
 
 const struct ir_dtype_info ir_dtype_info[IR_NDTYPES] = {
-#define IR_DTYPE(ID, text, bits, precision, emax, doc)                                             \
+#define IR_DTYPE(ID, text, bits, precision, emax, doc) \
 	[IR_##ID] = {text, doc, bits, precision, emax},
 #include "ir/dtypes.def"
 #undef IR_DTYPE
 };
 
 const char *const ir_place_name[IR_NPLACES] = {
-	[IR_REPLICATED] = "replicated",
-	[IR_PARTIAL] = "partial",
-	[IR_SHARDED] = "sharded",
-	[IR_CARRIED] = "carried",
+        [IR_REPLICATED] = "replicated",
+        [IR_PARTIAL] = "partial",
+        [IR_SHARDED] = "sharded",
+        [IR_CARRIED] = "carried",
 };
 
 /* ir_op_compares() leans on the order of the table. */
@@ -55,8 +56,8 @@ int ir_place_by_name(const char *s, size_t n)
 }
 
 /*
- * A thread adds at most 64 elements in sequence, the rest is a tree.  A row too short for that is at worst one
- * sequence.
+ * A thread adds at most 64 elements in sequence, the rest is a tree.  A row too short for that is
+ * at worst one sequence.
  */
 unsigned ir_reduction_depth(int64_t cols)
 {
