@@ -114,7 +114,7 @@ static enum ir_type_error place_local(const struct ir_value *v, struct ir_type *
 
 	r->place = IR_PARTIAL;
 	if (partial == v->nsrc) {
-		r->place = join(v);
+		r->place = (uint8_t)join(v);
 		return IR_TYPE_OK;
 	}
 	switch (ir_op_info[v->op].linear) {

@@ -1,0 +1,204 @@
+/*
+ * plait: from a spec of a tensor-parallel layer's tail to kernels.  The public interface.
+ *
+ *	struct plait_compile_options o = PLAIT_COMPILE_OPTIONS_INIT;
+ *	plait_code *code;
+ *
+ *	o.text = text;
+ *	o.text_len = strlen(text);
+ *	o.tp = 8;
+ *	if (plait_compile(&o, &code) != PLAIT_OK)
+ *		fprintf(stderr, "%s", plait_code_diagnostics(code));
+ *	else
+ *		load(plait_code_ptx(code, 0, NULL), plait_code_entry(code, 0));
+ *	plait_code_free(code);
+ *
+ * Nothing here prints, exits, keeps global state or needs a GPU.  A handle is used by one thread at
+ *a time; different handles by different threads at once.  Text that a call returns belongs to the
+ *handle and is valid until it is freed.
+ *
+ * Structures begin with struct_size, which the caller sets to sizeof of what it was compiled with
+ *(the _INIT macros do): later versions append members, and neither side touches what the other does
+ *not know.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum plait_status {
+	PLAIT_OK = 0,
+	PLAIT_INPUT = 1,    /* the spec, or a check of it, is wrong: see the diagnostics */
+	PLAIT_USAGE = 2,    /* the arguments make no sense: see the diagnostics */
+	PLAIT_ENV = 3,      /* the environment lacks something */
+	PLAIT_INTERNAL = 4, /* a bug of plait's: please report it with the diagnostics */
+	PLAIT_NOMEM = 5,
+};
+
+/* "0.1.0": of the library, not of this header. */
+const char *plait_version(void);
+
+/* One English phrase, never NULL. */
+const char *plait_status_text(enum plait_status s);
+
+/* ---- compiling ---- */
+
+/* Overrides a constant of the spec, for sweeps: {"hidden", "4096"}. */
+struct plait_set {
+	const char *name, *value;
+};
+
+struct plait_compile_options {
+	size_t struct_size;
+	const char *spec_name; /* shown in diagnostics and in the PTX; NULL: "spec" */
+	const char *text;      /* the spec, UTF-8; need not end in a NUL */
+	size_t text_len;
+	const char *kernel;   /* compile this one only; NULL: all */
+	unsigned tp;          /* ranks, 1..16 */
+	const char *target;   /* "sm_90"; NULL: that */
+	const char *protocol; /* "mm-twoshot", "local", "auto"; NULL: "auto" */
+	const char *order;    /* memory order: "formal", "hw", "strict"; NULL: "formal" */
+	const struct plait_set *set;
+	size_t nset;
+	size_t memory_limit; /* bytes a compilation may take; 0: 1 GiB */
+};
+
+#define PLAIT_COMPILE_OPTIONS_INIT                                  \
+	{                                                           \
+		.struct_size = sizeof(struct plait_compile_options) \
+	}
+
+/* The result of a compilation: diagnostics, and, when it went well, kernels. */
+typedef struct plait_code plait_code;
+
+/*
+ * Compiles a spec.  *out is set whenever there is memory for it, also on failure: then it has the
+ * diagnostics and no kernels.  The caller frees it.
+ */
+enum plait_status plait_compile(const struct plait_compile_options *o, plait_code **out);
+
+/* NULL is accepted. */
+void plait_code_free(plait_code *c);
+
+/* Errors, warnings and remarks as text, one after another; "" when there are none.  NULL gives "out
+ * of memory". */
+const char *plait_code_diagnostics(const plait_code *c);
+
+/* How many kernels; below, i counts them from 0, in the order of the spec.  An i beyond gives NULL.
+ */
+size_t plait_code_count(const plait_code *c);
+
+/* The name of the kernel in the spec. */
+const char *plait_code_name(const plait_code *c, size_t i);
+
+/* The PTX of one kernel, a module of its own, NUL-terminated; *len (may be NULL) without the NUL.
+ */
+const char *plait_code_ptx(const plait_code *c, size_t i, size_t *len);
+
+/* The symbol to launch. */
+const char *plait_code_entry(const plait_code *c, size_t i);
+
+/* How it runs and why, for people. */
+const char *plait_code_plan(const plait_code *c, size_t i);
+
+/* ---- facts for the caller that launches ---- */
+
+struct plait_kernel_info {
+	size_t struct_size;
+	const char *protocol, *order, *target;
+	uint32_t tp;
+	uint32_t threads;      /* block size */
+	uint32_t shared_bytes; /* dynamic shared memory */
+	uint32_t max_ctas;     /* the largest grid */
+	uint32_t nparam, narg;
+	uint32_t argument_bytes; /* size of the kernel's argument block */
+	int64_t cols;            /* row length */
+	uint64_t contract;       /* equal on all ranks, or they must not launch together */
+	bool communicates;       /* needs a workspace, and all ranks to launch it */
+};
+
+#define PLAIT_KERNEL_INFO_INIT                                  \
+	{                                                       \
+		.struct_size = sizeof(struct plait_kernel_info) \
+	}
+
+enum plait_mode { PLAIT_IN, PLAIT_OUT, PLAIT_INOUT };
+enum plait_symmetric {
+	PLAIT_SYM_NONE,
+	PLAIT_SYM_PEER,     /* every rank reaches every rank's buffer */
+	PLAIT_SYM_MULTICAST /* and there is a multicast address */
+};
+
+/* A parameter of the kernel as the spec declares it. */
+struct plait_param_info {
+	size_t struct_size;
+	const char *name;
+	const char *dtype;     /* "bf16" */
+	const char *placement; /* "replicated", "partial", "sharded", "carried" */
+	enum plait_mode mode;
+	uint32_t ndim; /* 0: a scalar; 1: [cols]; 2: [T, cols] */
+	int64_t cols;
+	int64_t ld;     /* elements from row to row */
+	uint32_t align; /* bytes that the base and every row are aligned to */
+	enum plait_symmetric symmetric;
+	bool local_index; /* row 0 of the buffer is the rank's first own row; else row t is row t */
+	bool constant;    /* must not change while the kernel runs */
+};
+
+#define PLAIT_PARAM_INFO_INIT                                  \
+	{                                                      \
+		.struct_size = sizeof(struct plait_param_info) \
+	}
+
+enum plait_arg_kind {
+	PLAIT_ARG_UC,    /* u64: address of parameter `param` on this rank */
+	PLAIT_ARG_MC,    /* u64: multicast address of parameter `param` */
+	PLAIT_ARG_WS_UC, /* u64: this rank's workspace */
+	PLAIT_ARG_WS_MC, /* u64: multicast address of the workspace */
+	PLAIT_ARG_ROWS,  /* u32: T */
+	PLAIT_ARG_RANK,  /* u32 */
+};
+
+/* An argument of the entry, in the order of its parameters. */
+struct plait_arg_info {
+	size_t struct_size;
+	const char *name;
+	enum plait_arg_kind kind;
+	uint32_t param;
+	uint32_t offset, size; /* bytes in the argument block */
+};
+
+#define PLAIT_ARG_INFO_INIT                                  \
+	{                                                    \
+		.struct_size = sizeof(struct plait_arg_info) \
+	}
+
+/* Each fills *info; PLAIT_USAGE when there is no such kernel, parameter or argument, or struct_size
+ * is 0. */
+enum plait_status plait_code_info(const plait_code *c, size_t i, struct plait_kernel_info *info);
+enum plait_status plait_code_param(const plait_code *c, size_t i, size_t p,
+                                   struct plait_param_info *info);
+enum plait_status plait_code_arg(const plait_code *c, size_t i, size_t a,
+                                 struct plait_arg_info *info);
+
+/*
+ * CTAs to launch for T rows: a pure function of the kernel and its arguments, so that all ranks
+ * launch the same. wish 0: as many as are useful.  0 when there is no such kernel.
+ */
+unsigned plait_code_grid(const plait_code *c, size_t i, uint64_t rows, unsigned wish);
+
+/* Rows [*begin, *end) of T that rank r of tp owns.  PLAIT_USAGE when r >= tp. */
+enum plait_status plait_own_rows(uint64_t rows, unsigned tp, unsigned r, uint64_t *begin,
+                                 uint64_t *end);
+
+/* Bytes of the workspace of a stream: symmetric, 256-byte aligned, zeroed once on all ranks before
+ * the first launch. */
+size_t plait_workspace_size(void);
+
+#ifdef __cplusplus
+}
+#endif
