@@ -15,8 +15,19 @@ enum ir_eval_mode {
 enum ir_sum {
 	IR_SUM_RANK_ORDER,        /* f32 in order of ranks, then to nearest even: the bits are fixed */
 	IR_SUM_EXACT,             /* the exact sum to nearest even: the bits are fixed */
-	IR_SUM_FAITHFUL,          /* either neighbour of the exact sum: v is the nearest, err one unit */
+	IR_SUM_FAITHFUL,          /* f32 in any order, or exact, then to either neighbour: v is the nearest of the exact sum */
 };
+
+/*
+ * What a bound says of a conforming implementation's value g, against the reference's v:
+ *	err = 0         g is v: the same bits, but for the sign of a zero, and any NaN for a NaN
+ *	err > 0         |g - v| <= err, so g is a number; v is one
+ *	err = INFINITY  nothing is known: any g, a NaN included (inf - inf within the bounds, a pole, an overflow that depends
+ *	                on the order of additions)
+ *	err = -1        not written
+ * err is never NaN.  ir_conforms() is this rule.
+ */
+bool ir_conforms(double g, double v, double err);
 
 /*
  * One parameter's contents on one rank.  rows x cols values, row by row; a scalar is 1 x 1, [cols] is 1 x cols.
@@ -42,8 +53,9 @@ void ir_own_rows(int64_t T, unsigned tp, unsigned r, int64_t *begin, int64_t *en
 /*
  * Evaluates f.  in[p * tp + r] is parameter p on rank r (OUT parameters: ignored).  out[p * tp + r] of every OUT and INOUT
  * parameter is allocated in `a` and filled: all rows for replicated, own rows' positions for carried (other rows: err = -1,
- * "not written"), local rows for sharded.  Works on every form of the IR (before any pass and after each).
- * ST_INPUT with a diagnostic when a buffer has the wrong extent.
+ * "not written"), local rows for sharded.  Ranks share arrays where they cannot differ: read only.  Works on every form of the
+ * IR (before any pass and after each).  ST_INPUT with a diagnostic when a buffer has the wrong extent or a replicated one
+ * differs by rank; ST_USAGE when the options are out of range.
  */
 enum status ir_eval(const struct ir_func *f, const struct ir_eval_options *o, const struct ir_buffer *in, struct ir_buffer *out,
 		    struct arena *a, struct diags *d);
