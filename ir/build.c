@@ -1,5 +1,6 @@
 /* Making and editing functions: values, their list, and a deep copy of a module. */
 #include "ir/ir.h"
+#include "ir/map.h"
 #include <string.h>
 
 struct ir_module *ir_module_new(struct arena *a)
@@ -125,47 +126,13 @@ unsigned ir_count_uses(const struct ir_func *f, const struct ir_value *v)
 	return n;
 }
 
-/* Pairs of old and new pointers, for the copy: an open hash table twice as large as its contents.
- */
-struct map {
-	struct pair {
-		const void *from;
-		void *to;
-	} * pair;
-	size_t mask;
-};
-
-static void map_init(struct map *m, struct arena *a, size_t n)
-{
-	size_t size = 16;
-
-	while (size < 2 * n)
-		size *= 2;
-	m->pair = arena_news(a, struct pair, size);
-	m->mask = size - 1;
-}
-
-static struct pair *map_at(const struct map *m, const void *from)
-{
-	size_t i = ((uintptr_t)from >> 4) * 0x9e3779b1u;
-
-	while (m->pair[i & m->mask].from && m->pair[i & m->mask].from != from)
-		i++;
-	return &m->pair[i & m->mask];
-}
-
-static void map_put(struct map *m, const void *from, void *to)
-{
-	*map_at(m, from) = (struct pair){from, to};
-}
-
 static const char *copy_name(struct arena *a, const char *s)
 {
 	return s ? arena_strndup(a, s, strlen(s)) : NULL;
 }
 
 static struct ir_value *copy_value(struct arena *a, struct ir_func *to, const struct ir_value *v,
-                                   struct map *map)
+                                   struct ir_map *map)
 {
 	struct ir_value *c = arena_new(a, struct ir_value);
 
@@ -173,15 +140,15 @@ static struct ir_value *copy_value(struct arena *a, struct ir_func *to, const st
 	c->func = to;
 	c->name = copy_name(a, v->name);
 	c->aux = NULL;
-	c->callee = v->callee ? map_at(map, v->callee)->to : NULL;
+	c->callee = ir_map_get(map, v->callee);
 	c->src = arena_news(a, struct ir_value *, v->nsrc);
 	for (unsigned i = 0; i < v->nsrc; i++)
-		c->src[i] = map_at(map, v->src[i])->to;
-	map_put(map, v, c);
+		c->src[i] = ir_map_get(map, v->src[i]);
+	ir_map_put(map, v, c);
 	return c;
 }
 
-static void copy_func(struct ir_module *m, const struct ir_func *f, struct map *map)
+static void copy_func(struct ir_module *m, const struct ir_func *f, struct ir_map *map)
 {
 	struct ir_func *c = ir_func_new(m, copy_name(m->arena, f->name), f->is_kernel, f->at);
 
@@ -197,14 +164,14 @@ static void copy_func(struct ir_module *m, const struct ir_func *f, struct map *
 	}
 	for (const struct ir_value *v = f->first; v; v = v->next)
 		ir_append(c, copy_value(m->arena, c, v, map));
-	c->result = f->result ? map_at(map, f->result)->to : NULL;
-	map_put(map, f, c);
+	c->result = ir_map_get(map, f->result);
+	ir_map_put(map, f, c);
 }
 
 struct ir_module *ir_module_copy(const struct ir_module *m, struct arena *a)
 {
 	struct ir_module *c = ir_module_new(a);
-	struct map map;
+	struct ir_map map;
 	size_t n = 0;
 
 	for (const struct ir_func *f = m->funcs; f; f = f->next) {
@@ -212,7 +179,7 @@ struct ir_module *ir_module_copy(const struct ir_module *m, struct arena *a)
 		for (const struct ir_value *v = f->first; v; v = v->next)
 			n++;
 	}
-	map_init(&map, a, n);
+	ir_map_init(&map, a, n);
 	for (const struct ir_func *f = m->funcs; f; f = f->next)
 		copy_func(c, f, &map);
 	return c;
