@@ -275,7 +275,7 @@ static struct ir_value *value_tail(struct parser *p, enum ir_op op, struct span 
 	    : sink || info->nsrc == 0 ? !param_name(p, &param) || (sink && !expect(p, '='))
 	                              : call && !callee(p, &f))
 		return NULL;
-	if (!operands(p, &o) || (call && !expect(p, ')')))
+	if ((info->nsrc && !operands(p, &o)) || (call && !expect(p, ')')))
 		return NULL;
 	if (o.n > UINT16_MAX)
 		return fail_at(p, at, "too many operands");
@@ -439,13 +439,13 @@ static bool head(struct parser *p)
 	return expect(p, '{');
 }
 
-/* Named values have numbers too: those behind the largest that the text gives. */
+/* Named values and stores have numbers too: those behind the largest that the text gives. */
 static void number(struct parser *p)
 {
 	int64_t next = p->max_id + 1;
 
 	for (struct ir_value *v = p->f->first; v; v = v->next)
-		if (v->name)
+		if (v->name || ir_op_info[v->op].kind == IR_KIND_SINK)
 			v->id = (uint32_t)next++;
 	p->f->next_id = (uint32_t)next;
 }
