@@ -99,6 +99,14 @@ const struct sim_kernel *sim_load(struct sim *s, const struct ptx_module *m, con
 void sim_launch(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k, unsigned grid, unsigned block,
 		const void *params, uint32_t param_bytes);
 
+/*
+ * Queues a host function on a rank's stream: it is called when all that was queued there before it has finished, while other
+ * ranks may be in the middle of anything, and may use the host accesses above.  So it stands for the kernels before and after
+ * a collective that write its inputs and read its outputs.  When it returns false the run stops, without a finding.
+ * The start delay (max_start_delay) comes before a rank's first queued item, whichever kind it is.
+ */
+void sim_host(struct sim *s, unsigned rank, unsigned stream, bool (*fn)(void *ctx, struct sim *s, unsigned rank), void *ctx);
+
 /* Runs until all streams are empty.  false: a finding stopped it. */
 bool sim_run(struct sim *s);
 
