@@ -215,8 +215,8 @@ enum plait_status plait_own_rows(uint64_t rows, unsigned tp, unsigned r, uint64_
 	if (r >= tp || !begin || !end || rows > INT64_MAX)
 		return PLAIT_USAGE;
 	each = rows / tp + (rows % tp != 0);
-	*begin = each && r > rows / each ? rows : each * r;
-	*end = rows - *begin < each ? rows : *begin + each;
+	*begin = each * r < rows ? each * r : rows;
+	*end = *begin + each < rows ? *begin + each : rows;
 	return PLAIT_OK;
 }
 

@@ -145,6 +145,11 @@ static enum status run(struct job *j)
 		s = front(j, &m);
 	if (s == ST_OK)
 		s = generate(j, m);
+	if (s != ST_OK && !j->d.nerror) {
+		diag_at(&j->d, DIAG_ERROR, DIAG_RT_BUG, (struct span){0},
+		        "the compiler stopped without saying why");
+		s = ST_INTERNAL;
+	}
 	strbuf_init(&text, &j->scratch);
 	diags_render(&j->d, DIAG_REMARK, &text);
 	j->code->diagnostics = arena_strndup(&j->code->arena, text.s, text.n);
