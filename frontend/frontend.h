@@ -1,5 +1,6 @@
 /*
- * The frontend: spec text -> AST -> checked AST -> IR.  All mistakes of a file are reported in one run.
+ * The frontend: spec text -> AST -> checked AST -> IR.  All mistakes of a file are reported in one
+ * run.
  */
 #pragma once
 #include "ir/ir.h"
@@ -8,21 +9,24 @@
 
 struct ast_file;
 
-struct fe_set {                   /* --set NAME=VALUE: overrides a const */
+struct fe_set { /* --set NAME=VALUE: overrides a const */
 	const char *name, *value;
 };
 
 struct fe_options {
-	unsigned tp;              /* 0: unknown; else models' extents are checked for divisibility */
+	unsigned tp; /* 0: unknown; else models' extents are checked for divisibility */
 	const struct fe_set *set;
 	size_t nset;
 };
 
-/* Parses and checks; the AST even when there are errors (NULL only when nothing could be read).  Errors are in d. */
+/* Parses and checks; the AST even when there are errors (NULL only when nothing could be read).
+ * Errors are in d. */
 struct ast_file *fe_parse(struct arena *a, struct diags *d, const struct source *src);
 
-/* Names, types, shapes, placements, models; lowers every kernel to IR (IR_FORM_SOURCE).  NULL when d has errors. */
-struct ir_module *fe_lower(struct arena *a, struct diags *d, struct ast_file *ast, const struct fe_options *o);
+/* Names, types, shapes, placements, models; lowers every kernel to IR (IR_FORM_SOURCE).  NULL when
+ * d has errors. */
+struct ir_module *fe_lower(struct arena *a, struct diags *d, struct ast_file *ast,
+                           const struct fe_options *o);
 
 /* For --emit ast: one line a node, indented, with file:line:col spans. */
 void fe_print_ast(const struct ast_file *ast, const struct diags *d, struct strbuf *out);
