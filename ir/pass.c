@@ -1,0 +1,101 @@
+/* Runs the passes: the table is the list, in order. */
+#include "ir/pass.h"
+#include <string.h>
+
+/* clang-format off */
+static const struct {
+	const char *name;
+	bool (*run)(struct ir_func *f, struct diags *d);
+	enum ir_form form;          /* after it */
+} passes[] = {
+	{"expand",    ir_pass_expand,    IR_FORM_SOURCE},
+	{"place",     ir_pass_place,     IR_FORM_PLACED},
+	{"merge",     ir_pass_merge,     IR_FORM_PLACED},
+	{"reorder",   ir_pass_reorder,   IR_FORM_PLACED},
+	{"constants", ir_pass_constants, IR_FORM_PLACED},
+	{"cse",       ir_pass_cse,       IR_FORM_PLACED},
+	{"dce",       ir_pass_dce,       IR_FORM_PLACED},
+	{"fuse",      ir_pass_fuse,      IR_FORM_FUSED},
+};
+
+const char *const ir_pass_names[] = {
+	"expand", "place", "merge", "reorder", "constants", "cse", "dce", "fuse", NULL,
+};
+/* clang-format on */
+
+enum { NPASSES = sizeof(passes) / sizeof(passes[0]) };
+
+_Static_assert(sizeof(ir_pass_names) / sizeof(ir_pass_names[0]) == NPASSES + 1, "a name a pass");
+
+static bool verify(const struct ir_module *m, enum ir_form form, const char *pass, struct diags *d)
+{
+	bool ok = true;
+
+	for (const struct ir_func *f = m->funcs; f; f = f->next)
+		ok &= ir_verify(f, form, d);
+	if (!ok && pass)
+		diag_note(d, (struct span){0},
+		          "the program was wrong after pass '%s'; this is a bug of plait's", pass);
+	return ok;
+}
+
+/* Fns have done their work once they stand in their callers. */
+static void drop_fns(struct ir_module *m)
+{
+	struct ir_func **link = &m->funcs;
+
+	while (*link) {
+		if ((*link)->is_kernel)
+			link = &(*link)->next;
+		else
+			*link = (*link)->next;
+	}
+	m->tail = link;
+}
+
+static void dump(const struct ir_module *m, const char *pass, struct strbuf *out)
+{
+	if (out->n)
+		strbuf_putc(out, '\n');
+	strbuf_printf(out, "// after %s\n", pass);
+	ir_print(m, out);
+}
+
+/* One pass over all functions, then what the caller asked for. */
+static enum status run(struct ir_module *m, unsigned i, const struct ir_pass_options *o,
+                       struct diags *d)
+{
+	bool ok = true;
+
+	for (struct ir_func *f = m->funcs; f; f = f->next)
+		ok &= passes[i].run(f, d);
+	if (!ok)
+		return ST_INPUT;
+	if (passes[i].run == ir_pass_expand)
+		drop_fns(m);
+	if (!verify(m, passes[i].form, passes[i].name, d))
+		return ST_INTERNAL;
+	if (o->dump)
+		dump(m, passes[i].name, o->dump);
+	if (o->hook)
+		o->hook(o->ctx, passes[i].name, m, passes[i].form);
+	return ST_OK;
+}
+
+enum status ir_run_passes(struct ir_module *m, const struct ir_pass_options *o, struct diags *d)
+{
+	unsigned last = NPASSES - 1;
+	enum status st = ST_OK;
+
+	if (o->stop_after) {
+		for (last = 0; last < NPASSES && strcmp(passes[last].name, o->stop_after); last++)
+			;
+		if (last == NPASSES)
+			return ST_USAGE;
+	}
+	if (!verify(m, IR_FORM_SOURCE, NULL, d))
+		return ST_INPUT;
+	for (unsigned i = 0; !st && i <= last; i++)
+		st = run(m, i, o, d);
+	return st;
+}
