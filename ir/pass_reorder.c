@@ -106,7 +106,9 @@ static void move_out(struct reorder *r, struct ir_value *v)
 	struct ir_value *src = v->src[0], *gather;
 	bool replicated = r->f->param[v->param].type.place == IR_REPLICATED;
 
-	if (src->op == IR_OP_ALL_GATHER) {
+	if (src->op == IR_OP_ALL_GATHER && src == v->prev) {
+		return;
+	} else if (src->op == IR_OP_ALL_GATHER) {
 		gather = ir_unary(r->f, IR_OP_ALL_GATHER, src->at, src->src[0]);
 		ir_insert_before(r->f, v, gather);
 		v->src[0] = gather;
@@ -123,6 +125,7 @@ static void move(struct reorder *r, struct ir_value *v)
 		move_out(r, v);
 	} else if (v->op == IR_OP_SLICE) {
 		ir_forward(v, own_rows(r, v->src[0]));
+		ir_remove(r->f, v);
 	} else if (v->op == IR_OP_ALL_REDUCE && !needs_whole(r, v)) {
 		v->op = IR_OP_REDUCE_SCATTER;
 		ir_set_type(r->f, v);
