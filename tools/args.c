@@ -1,0 +1,313 @@
+/* Parses the command line by one table: which command takes which option, what it sets, and what
+ * help says. */
+#include "tools/args.h"
+#include "sim/sim.h"
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sets one option; NULL, or what is wrong with the value. */
+typedef const char *set_fn(struct args *a, const char *value);
+
+/* A whole number in [least, most] that fills s up to `end` (one character, or the end). */
+static bool number(const char *s, const char *end, uint64_t least, uint64_t most, uint64_t *v)
+{
+	char *stop;
+
+	errno = 0;
+	if (*s < '0' || *s > '9')
+		return false;
+	*v = strtoull(s, &stop, 10);
+	return !errno && stop == end && *v >= least && *v <= most;
+}
+
+static const char *whole(const char *s, uint64_t least, uint64_t most, const char *text,
+                         unsigned *v)
+{
+	uint64_t n;
+
+	if (!number(s, s + strlen(s), least, most, &n))
+		return text;
+	*v = (unsigned)n;
+	return NULL;
+}
+
+static const char *set_tp(struct args *a, const char *s)
+{
+	return whole(s, 1, IR_MAX_TP, "a number of ranks from 1 to 16", &a->tp);
+}
+
+static const char *set_ctas(struct args *a, const char *s)
+{
+	return whole(s, 1, CG_MAX_CTAS, "a number of CTAs from 1 to 256", &a->ctas);
+}
+
+static const char *set_launches(struct args *a, const char *s)
+{
+	return whole(s, 1, 1000, "a number from 1 to 1000", &a->launches);
+}
+
+static const char *set_schedules(struct args *a, const char *s)
+{
+	return whole(s, 1, 1000, "a number from 1 to 1000", &a->schedules);
+}
+
+static const char *set_threads(struct args *a, const char *s)
+{
+	return whole(s, 1, 256, "a number from 1 to 256", &a->threads);
+}
+
+static const char *set_seed(struct args *a, const char *s)
+{
+	return number(s, s + strlen(s), 0, UINT64_MAX, &a->seed) ? NULL : "a number below 2^64";
+}
+
+static void add_tokens(struct args *a, uint64_t v)
+{
+	a->tokens = arena_grow(a->arena, a->tokens, a->ntokens, &a->cap_tokens, a->ntokens + 1,
+	                       sizeof *a->tokens);
+	a->tokens[a->ntokens++] = (int64_t)v;
+}
+
+static const char *set_tokens(struct args *a, const char *s)
+{
+	static const char wrong[] =
+	        "row counts up to 1000000 as 1,7,64 or 1-9 (at most 64 of them)";
+	const uint64_t most = 1000000;
+
+	for (;;) {
+		size_t n = strcspn(s, ",");
+		const char *dash = memchr(s, '-', n);
+		uint64_t lo, hi;
+
+		if (!number(s, dash ? dash : s + n, 0, most, &lo))
+			return wrong;
+		hi = lo;
+		if (dash && !number(dash + 1, s + n, lo, most, &hi))
+			return wrong;
+		for (; lo <= hi; lo++) {
+			if (a->ntokens == 64)
+				return wrong;
+			add_tokens(a, lo);
+		}
+		if (!s[n])
+			return NULL;
+		s += n + 1;
+	}
+}
+
+static const char *set_const(struct args *a, const char *s)
+{
+	const char *eq = strchr(s, '=');
+	struct fe_set *e;
+
+	if (!eq || eq == s || !eq[1])
+		return "NAME=VALUE";
+	a->set = arena_grow(a->arena, a->set, a->nset, &a->cap_set, a->nset + 1, sizeof *a->set);
+	e = &a->set[a->nset++];
+	e->name = arena_strndup(a->arena, s, (size_t)(eq - s));
+	e->value = eq + 1;
+	return NULL;
+}
+
+static const char *set_target(struct args *a, const char *s)
+{
+	a->target = cg_target_by_name(s);
+	return a->target ? NULL : arena_printf(a->arena, "one of %s", cg_target_names());
+}
+
+static const char *set_protocol(struct args *a, const char *s)
+{
+	int p = cg_protocol_by_name(s);
+	struct strbuf b;
+
+	if (p >= 0) {
+		a->protocol = (enum cg_protocol)p;
+		return NULL;
+	}
+	strbuf_init(&b, a->arena);
+	for (int i = 0; i < CG_NPROTOCOLS; i++)
+		strbuf_printf(&b, "%s%s", i ? ", " : "one of ",
+		              cg_protocol_name((enum cg_protocol)i));
+	return b.s;
+}
+
+static const char *set_order(struct args *a, const char *s)
+{
+	int o = cg_order_by_name(s);
+
+	if (o < 0)
+		return "hw, formal or strict";
+	a->order = (enum cg_order)o;
+	return NULL;
+}
+
+static const char *set_sum(struct args *a, const char *s)
+{
+	for (a->sum = 0; a->sum < SIM_NSUMS; a->sum++)
+		if (!strcmp(s, sim_sum_name[a->sum]))
+			return NULL;
+	a->sum = -1;
+	return strcmp(s, "all") ? "rank-order, permuted, exact, faithful or all" : NULL;
+}
+
+static const char *set_emit(struct args *a, const char *s)
+{
+	static const char *const kinds[] = {"ast", "ir", "plan", "ptx", "cubin"};
+
+	a->emit = s;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (!strcmp(s, kinds[i]))
+			return NULL;
+	return "ast, ir, plan, ptx or cubin";
+}
+
+/* clang-format off */
+static const char *set_kernel(struct args *a, const char *s)  { a->kernel = s;        return NULL; }
+static const char *set_out(struct args *a, const char *s)     { a->out = s;           return NULL; }
+static const char *set_stop(struct args *a, const char *s)    { a->stop_after = s;    return NULL; }
+static const char *set_ptx(struct args *a, const char *s)     { a->ptx = s;           return NULL; }
+static const char *set_remarks(struct args *a, const char *s) { (void)s; a->remarks = true;     return NULL; }
+static const char *set_dump(struct args *a, const char *s)    { (void)s; a->dump_passes = true; return NULL; }
+
+static const struct {
+	const char *name, *value; /* value NULL: takes none */
+	set_fn *set;
+	unsigned commands;
+	const char *help;
+} options[] = {
+	{"tp", "N", set_tp, CMD_CHECK | CMD_COMPILE | CMD_VERIFY, "ranks, 1 to 16"},
+	{"set", "NAME=VALUE", set_const, CMD_CHECK | CMD_COMPILE | CMD_VERIFY, "override a const of the spec; may be repeated"},
+	{"remarks", NULL, set_remarks, CMD_CHECK | CMD_COMPILE, "say where gathers were made and what was not reordered, and why"},
+	{"kernel", "NAME", set_kernel, CMD_COMPILE | CMD_VERIFY, "this kernel only (default: all of the spec)"},
+	{"target", "SM", set_target, CMD_COMPILE | CMD_VERIFY, "the GPU, as sm_90 (the default)"},
+	{"protocol", "P", set_protocol, CMD_COMPILE | CMD_VERIFY, "how ranks exchange rows: auto (the default), mm-twoshot, local"},
+	{"order", "O", set_order, CMD_COMPILE | CMD_VERIFY, "memory order: formal (the default), hw, strict"},
+	{"emit", "KIND", set_emit, CMD_COMPILE, "ast, ir, plan, ptx (the default) or cubin"},
+	{"output", "OUT", set_out, CMD_COMPILE, "file to write; - is standard output (the default); a folder gets one file a kernel"},
+	{"stop-after", "PASS", set_stop, CMD_COMPILE, "run the passes up to this one; for --emit ir"},
+	{"dump-passes", NULL, set_dump, CMD_COMPILE, "print the IR after every pass on standard error"},
+	{"tokens", "LIST", set_tokens, CMD_VERIFY, "row counts T, as 0,1,7-9,64 (default: 0,1,7,64)"},
+	{"ctas", "N", set_ctas, CMD_VERIFY, "CTAs of every launch (default: differs from launch to launch)"},
+	{"launches", "N", set_launches, CMD_VERIFY, "launches back to back in one schedule, over the row counts in turn (default: all of them, at least 4)"},
+	{"schedules", "N", set_schedules, CMD_VERIFY, "schedules to try for each kernel (default: 12)"},
+	{"seed", "S", set_seed, CMD_VERIFY, "of data and schedules (default: 0); a report's replay line has the one that failed"},
+	{"switch-sum", "MODE", set_sum, CMD_VERIFY, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
+	{"ptx", "FILE", set_ptx, CMD_VERIFY, "verify this text in place of the generated one; kernels that it lacks are left out"},
+	{"threads", "N", set_threads, CMD_VERIFY, "threads of this machine to use (default: all)"},
+};
+
+static const struct {
+	enum command command;
+	const char *name, *about;
+} commands[] = {
+	{CMD_CHECK, "check", "reads a spec and says all that is wrong with it"},
+	{CMD_COMPILE, "compile",
+	 "turns a spec's kernels into PTX (or shows a stage before it).  A file gets one PTX module with an entry\n"
+	 "for each kernel (a cubin alike); a folder (-o DIR, there already, or written with a final slash) gets\n"
+	 "KERNEL.ptx for each."},
+	{CMD_VERIFY, "verify",
+	 "compiles a spec's kernels and runs the PTX text on simulated ranks, under hostile schedules, against an\n"
+	 "independent reference with error bounds"},
+};
+/* clang-format on */
+
+#define NOPTIONS (sizeof options / sizeof *options)
+
+static const char *command_name(enum command c)
+{
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (commands[i].command == c)
+			return commands[i].name;
+	return "";
+}
+
+void args_help(enum command c)
+{
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (commands[i].command == c)
+			printf("usage: plait %s SPEC [OPTION ...]\n\nplait %s %s.\n\nSPEC is a "
+			       "file; - is "
+			       "standard input.\n\n",
+			       commands[i].name, commands[i].name, commands[i].about);
+	for (size_t i = 0; i < NOPTIONS; i++) {
+		char left[64];
+
+		if (!(options[i].commands & c))
+			continue;
+		snprintf(left, sizeof left, "%s--%s%s%s",
+		         strcmp(options[i].name, "output") ? "" : "-o, ", options[i].name,
+		         options[i].value ? " " : "", options[i].value ? options[i].value : "");
+		printf("  %-22s %s\n", left, options[i].help);
+	}
+	printf("  %-22s %s\n\nexit codes: 0 good; 1 the input or a check is wrong; 2 usage; 3 the "
+	       "environment lacks\nsomething; 4 a bug of plait's\n",
+	       "--help", "this text");
+}
+
+int args_wrong(const struct args *a, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "plait %s: ", command_name(a->command));
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\n(plait %s --help lists the options)\n", command_name(a->command));
+	return 2;
+}
+
+/* Options for getopt: the value returned is 256 + the row of the table. */
+static void getopt_table(enum command c, struct option *to)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < NOPTIONS; i++)
+		if (options[i].commands & c)
+			to[n++] = (struct option){
+			        options[i].name, options[i].value ? required_argument : no_argument,
+			        NULL, 256 + (int)i};
+	to[n++] = (struct option){"help", no_argument, NULL, 'h'};
+	to[n] = (struct option){NULL, 0, NULL, 0};
+}
+
+int args_parse(struct args *a, int argc, char **argv)
+{
+	struct option table[NOPTIONS + 2];
+	const char *wrong;
+	int c;
+
+	a->sum = -1;
+	a->target = cg_target_by_name("sm_90");
+	getopt_table(a->command, table);
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":o:h", table, NULL)) != -1) {
+		if (c == 'h') {
+			args_help(a->command);
+			return 0;
+		}
+		if (c == ':')
+			return args_wrong(a, "'%s' needs a value", argv[optind - 1]);
+		if (c == 'o' && !(a->command & CMD_COMPILE))
+			c = '?';
+		if (c == '?')
+			return args_wrong(a, "there is no option '%s'", argv[optind - 1]);
+		if (c == 'o') {
+			a->out = optarg;
+			continue;
+		}
+		wrong = options[c - 256].set(a, optarg);
+		if (wrong)
+			return args_wrong(a, "--%s takes %s, not '%s'", options[c - 256].name,
+			                  wrong, optarg);
+	}
+	if (optind == argc)
+		return args_wrong(a, "no spec given");
+	a->spec = argv[optind];
+	if (optind + 1 < argc)
+		return args_wrong(a, "one spec at a time, and then '%s'", argv[optind + 1]);
+	return -1;
+}

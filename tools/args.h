@@ -1,0 +1,40 @@
+/* The command line of every command: one table of options (args.c), from which help is printed too.
+ */
+#pragma once
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "support/arena.h"
+
+enum command { CMD_CHECK = 1, CMD_COMPILE = 2, CMD_VERIFY = 4 };
+
+struct args {
+	enum command command;
+	struct arena *arena;
+	const char *spec;   /* a file; "-": standard input */
+	const char *kernel; /* only this one; NULL: all */
+	unsigned tp;        /* 0: not given */
+	bool remarks, dump_passes;
+	struct fe_set *set;
+	size_t nset, cap_set;
+	const struct cg_target *target;
+	enum cg_protocol protocol;
+	enum cg_order order;
+	const char *emit, *out, *stop_after;
+	int64_t *tokens;
+	size_t ntokens, cap_tokens;
+	unsigned ctas, launches, schedules, threads; /* 0: not given */
+	uint64_t seed;
+	int sum;         /* enum sim_sum; -1: all in turn */
+	const char *ptx; /* a file with the text to verify; NULL: what is generated */
+};
+
+/*
+ * Fills *a from argv (argv[0] is the command's name).  Returns -1 to go on, else the program's exit
+ * code: help was printed (0), or the use was wrong and stderr says how (2).
+ */
+int args_parse(struct args *a, int argc, char **argv);
+
+/* Says on stderr what is wrong with the use of a command; returns 2. */
+int args_wrong(const struct args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+void args_help(enum command c);

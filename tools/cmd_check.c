@@ -1,0 +1,37 @@
+/* plait check: diagnostics of a spec; on a good one, one line a kernel. */
+#include "tools/commands.h"
+#include "tools/pipeline.h"
+#include <stdio.h>
+
+static void print_kernel(struct arena *a, const struct ir_func *f)
+{
+	printf("kernel %s:", f->name);
+	for (unsigned i = 0; i < f->nparam; i++) {
+		static const char *const mode[] = {"", "out ", "inout "};
+		const struct ir_param *p = &f->param[i];
+
+		printf("%s %s%s: %s", i ? "," : "", mode[p->mode], p->name,
+		       ir_type_text(a, p->type));
+	}
+	putchar('\n');
+}
+
+int cmd_check(struct args *args)
+{
+	struct pipe p;
+	enum status s;
+
+	pipe_init(&p, args->arena, args);
+	s = pipe_read(&p);
+	if (s == ST_OK) {
+		pipe_parse(&p);
+		s = pipe_lower(&p);
+	}
+	if (s == ST_OK)
+		s = pipe_passes(&p, NULL);
+	if (s == ST_OK && !p.d.nerror)
+		for (const struct ir_func *f = p.before->funcs; f; f = f->next)
+			if (f->is_kernel)
+				print_kernel(p.a, f);
+	return pipe_finish(&p, s);
+}

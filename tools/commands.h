@@ -1,0 +1,8 @@
+/* The commands, one file each (cmd_*.c).  Each returns the program's exit code; args->arena is set
+ * up with its oom. */
+#pragma once
+#include "tools/args.h"
+
+int cmd_check(struct args *a);
+int cmd_compile(struct args *a);
+int cmd_verify(struct args *a);

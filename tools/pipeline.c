@@ -1,0 +1,169 @@
+/* From a spec's file to kernels, step by step. */
+#include "tools/pipeline.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_SPEC_BYTES ((size_t)64 << 20)
+
+void pipe_init(struct pipe *p, struct arena *a, const struct args *args)
+{
+	memset(p, 0, sizeof *p);
+	p->a = a;
+	p->args = args;
+	diags_init(&p->d, a);
+}
+
+bool read_file(struct arena *a, const char *path, char **text, size_t *len, const char **error)
+{
+	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+	size_t cap = 0, n = 0, got;
+	char *s = NULL;
+
+	*error = NULL;
+	if (!f) {
+		*error = arena_strndup(a, strerror(errno), strlen(strerror(errno)));
+		return false;
+	}
+	do {
+		s = arena_grow(a, s, n, &cap, n + 65536, 1);
+		got = fread(s + n, 1, 65535, f);
+		n += got;
+	} while (got && n <= MAX_SPEC_BYTES);
+	s[n] = '\0';
+	if (ferror(f))
+		*error = arena_strndup(a, strerror(errno), strlen(strerror(errno)));
+	else if (n > MAX_SPEC_BYTES)
+		*error = "it is larger than 64 MiB";
+	if (f != stdin)
+		fclose(f);
+	*text = s;
+	*len = n;
+	return !*error;
+}
+
+enum status pipe_read(struct pipe *p)
+{
+	const char *name = strcmp(p->args->spec, "-") ? p->args->spec : "(standard input)", *error;
+	char *text;
+	size_t len;
+
+	if (!read_file(p->a, p->args->spec, &text, &len, &error)) {
+		diag_at(&p->d, DIAG_ERROR, DIAG_FILE, (struct span){0, 0}, "cannot read '%s': %s",
+		        name, error);
+		return ST_INPUT;
+	}
+	p->src = diags_add_source(&p->d, name, text, len);
+	return p->src ? ST_OK : ST_INPUT;
+}
+
+enum status pipe_parse(struct pipe *p)
+{
+	p->ast = fe_parse(p->a, &p->d, p->src);
+	return p->ast && !p->d.nerror ? ST_OK : ST_INPUT;
+}
+
+enum status pipe_lower(struct pipe *p)
+{
+	struct fe_options o = {p->args->tp, p->args->set, p->args->nset};
+
+	/* with errors of syntax too: all mistakes of a file in one run */
+	p->after = p->ast ? fe_lower(p->a, &p->d, p->ast, &o) : NULL;
+	if (!p->after || p->d.nerror)
+		return ST_INPUT;
+	p->before = ir_module_copy(p->after, p->a);
+	return ST_OK;
+}
+
+static void keep_stage(void *ctx, const char *pass, const struct ir_module *m, enum ir_form form)
+{
+	struct pipe *p = ctx;
+
+	p->stage = arena_grow(p->a, p->stage, p->nstage, &p->cap_stage, p->nstage + 1,
+	                      sizeof *p->stage);
+	p->stage[p->nstage++] = (struct pipe_stage){pass, form, ir_module_copy(m, p->a)};
+}
+
+enum status pipe_passes(struct pipe *p, struct strbuf *dump)
+{
+	struct ir_pass_options o = {.tp = p->args->tp,
+	                            .stop_after = p->args->stop_after,
+	                            .dump = dump,
+	                            .hook = p->keep_stages ? keep_stage : NULL,
+	                            .ctx = p};
+
+	return ir_run_passes(p->after, &o, &p->d);
+}
+
+static enum status codegen_one(struct pipe *p, const struct ir_func *f)
+{
+	struct cg_options o = {.tp = p->args->tp,
+	                       .target = p->args->target,
+	                       .protocol = p->args->protocol,
+	                       .order = p->args->order,
+	                       .max_ctas = 0,
+	                       .spec_name = p->src->name,
+	                       .places = &p->d};
+	enum status s = cg_compile(f, &o, p->a, &p->d, &p->kernel[p->nkernel]);
+
+	if (s != ST_OK)
+		return s;
+	p->func[p->nkernel++] = ir_func_find(p->before, f->name);
+	return ST_OK;
+}
+
+enum status pipe_codegen(struct pipe *p)
+{
+	const char *only = p->args->kernel;
+	enum status worst = ST_OK;
+	size_t n = 0;
+
+	for (const struct ir_func *f = p->after->funcs; f; f = f->next)
+		n += f->is_kernel;
+	p->kernel = arena_news(p->a, struct cg_kernel *, n ? n : 1);
+	p->func = arena_news(p->a, const struct ir_func *, n ? n : 1);
+	for (const struct ir_func *f = p->after->funcs; f; f = f->next) {
+		enum status s;
+
+		if (!f->is_kernel || (only && strcmp(only, f->name)))
+			continue;
+		s = codegen_one(p, f);
+		if (s > worst)
+			worst = s;
+	}
+	if (worst == ST_OK && !p->nkernel) {
+		diag_at(&p->d, DIAG_ERROR, DIAG_NO_KERNEL, (struct span){0, 0},
+		        only ? "'%s' has no kernel '%s'" : "'%s' has no kernel", p->src->name,
+		        only);
+		return ST_INPUT;
+	}
+	return worst;
+}
+
+enum status pipe_all(struct pipe *p)
+{
+	enum status s = pipe_read(p);
+
+	if (s == ST_OK) {
+		pipe_parse(p);
+		s = pipe_lower(p);
+	}
+	if (s == ST_OK)
+		s = pipe_passes(p, NULL);
+	return s == ST_OK ? pipe_codegen(p) : s;
+}
+
+int pipe_finish(struct pipe *p, enum status s)
+{
+	struct strbuf b;
+
+	strbuf_init(&b, p->a);
+	diags_render(&p->d, p->args->remarks ? DIAG_REMARK : DIAG_WARNING, &b);
+	fputs(b.s, stderr);
+	if (s == ST_INTERNAL)
+		fputs("plait: this is a bug of plait's; please report it with the text above\n",
+		      stderr);
+	if (s == ST_OK && p->d.nerror)
+		s = ST_INPUT;
+	return s == ST_NOMEM ? 3 : (int)s;
+}

@@ -1,0 +1,325 @@
+/* The core of verify: schedules as functions of a seed, threads over items and schedules, reports.
+ */
+#include "tools/verify.h"
+#include "tools/verify_priv.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const vf_kind_name[] = {
+        [VF_GOOD] = "good",
+        [VF_VALUE] = "wrong value",
+        [VF_UNWRITTEN] = "not written",
+        [VF_DIFFERS] = "differs by rank",
+        [VF_STRAY] = "written where it must not be",
+        [VF_FINDING] = "stopped by the simulator",
+        [VF_ABORT] = "aborted by itself",
+};
+
+/* ---- schedules ---- */
+
+struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
+{
+	unsigned q = (unsigned)(seed & ((1u << VF_SCHEDULE_BITS) - 1));
+	struct vf_schedule s = {.which = q, .seed = seed};
+
+	s.sim = (struct sim_options){
+	        .ranks = d->o.tp,
+	        .seed = vf_mix(seed, 17),
+	        .schedule = (enum sim_schedule)(q % SIM_NSCHEDULES),
+	        .slow_rank = q / SIM_NSCHEDULES % d->o.tp,
+	        .sum = (enum sim_sum)(d->o.sum >= 0 ? (unsigned)d->o.sum : q % SIM_NSUMS),
+	        .sum_no_negative_zero = q / 3 & 1,
+	        .perturb_approx = q / 4 & 1,
+	        .resident = q % 5 == 4 ? 1 + q / 5 % 2 : 0,
+	        .max_start_delay = q ? 4096 : 0,
+	};
+	return s;
+}
+
+const char *vf_schedule_text(struct arena *a, const struct vf_schedule *s)
+{
+	struct strbuf b;
+
+	strbuf_init(&b, a);
+	strbuf_printf(&b, "%s", sim_schedule_name[s->sim.schedule]);
+	if (s->sim.schedule == SIM_SLOW_RANK)
+		strbuf_printf(&b, " (rank %u)", s->sim.slow_rank);
+	strbuf_printf(&b, ", switch sums %s", sim_sum_name[s->sim.sum]);
+	if (s->sim.resident)
+		strbuf_printf(&b, ", %u CTA%s at a time", s->sim.resident,
+		              s->sim.resident > 1 ? "s" : "");
+	if (s->sim.perturb_approx)
+		strbuf_puts(&b, ", approximations perturbed");
+	return b.s;
+}
+
+/* ---- threads ---- */
+
+struct work {
+	pthread_mutex_t lock;
+	unsigned next, done, n;
+	unsigned stop; /* jobs from here on are not started any more */
+	void (*job)(struct work *w, unsigned i);
+	const struct vf_data *d;
+	const struct ptx_module *m;
+	const char *text;
+	struct outcome {
+		struct arena arena;
+		struct vf_result r;
+		bool ran, oom;
+	} * outcome;
+};
+
+static void *worker(void *ctx)
+{
+	struct work *w = ctx;
+
+	pthread_mutex_lock(&w->lock);
+	while (w->next < w->n && w->next < w->stop) {
+		unsigned i = w->next++;
+
+		pthread_mutex_unlock(&w->lock);
+		w->job(w, i);
+		pthread_mutex_lock(&w->lock);
+		w->done++;
+		if (w->d->o.progress)
+			w->d->o.progress(w->d->o.ctx, w->done, w->n);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+static void work(struct work *w, unsigned threads)
+{
+	pthread_t id[256];
+	unsigned started = 0;
+
+	pthread_mutex_init(&w->lock, NULL);
+	w->stop = w->n;
+	if (threads > w->n)
+		threads = w->n;
+	while (started + 1 < threads && started < 256 &&
+	       !pthread_create(&id[started], NULL, worker, w))
+		started++;
+	worker(w); /* this thread too, so that no thread at all is enough */
+	while (started)
+		pthread_join(id[--started], NULL);
+	pthread_mutex_destroy(&w->lock);
+}
+
+/* ---- data ---- */
+
+static void fill_job(struct work *w, unsigned i)
+{
+	vf_fill(w->d, &w->d->item[i]);
+}
+
+static struct vf_data *new_data(const struct vf_kernel *k, const struct vf_options *o)
+{
+	struct vf_data *d = calloc(1, sizeof *d);
+	unsigned n = o->ntokens;
+
+	if (!d)
+		return NULL;
+	d->k = k;
+	d->o = *o;
+	if (!d->o.launches)
+		d->o.launches = n > 4 ? n : 4;
+	d->variants = n > 1 ? 2 : d->o.launches < VF_VARIANTS ? d->o.launches : VF_VARIANTS;
+	d->nitem = n * d->variants;
+	d->item = calloc(d->nitem, sizeof *d->item);
+	if (!d->item) {
+		free(d);
+		return NULL;
+	}
+	for (unsigned i = 0; i < d->nitem; i++) {
+		d->item[i].T = o->tokens[i / d->variants];
+		d->item[i].variant = i % d->variants;
+		arena_init(&d->item[i].arena, 0);
+		if (d->item[i].T > d->most)
+			d->most = d->item[i].T;
+	}
+	return d;
+}
+
+static enum status unsupported(const struct vf_kernel *k, struct arena *a, const char **error)
+{
+	for (unsigned p = 0; p < k->f->nparam; p++)
+		if (!vf_size(k->f->param[p].type)) {
+			*error = arena_printf(a,
+			                      "'%s' has elements of less than a byte, which verify "
+			                      "cannot lay out",
+			                      k->f->param[p].name);
+			return ST_INPUT;
+		}
+	return ST_OK;
+}
+
+enum status vf_data_new(const struct vf_kernel *k, const struct vf_options *o, struct arena *a,
+                        struct vf_data **out, const char **error)
+{
+	struct vf_options quiet = *o;
+	struct work w = {.job = fill_job};
+	struct vf_data *d;
+	enum status s = unsupported(k, a, error);
+
+	*out = NULL;
+	if (s != ST_OK)
+		return s;
+	quiet.progress = NULL;
+	d = new_data(k, &quiet);
+	if (!d) {
+		*error = "out of memory";
+		return ST_NOMEM;
+	}
+	w.d = d;
+	w.n = d->nitem;
+	work(&w, o->threads);
+	d->o.progress = o->progress;
+	for (unsigned i = 0; i < d->nitem && s == ST_OK; i++) {
+		s = d->item[i].status;
+		if (s != ST_OK)
+			*error = arena_strndup(a, d->item[i].error, strlen(d->item[i].error));
+	}
+	if (s == ST_OK)
+		*out = d;
+	else
+		vf_data_free(d);
+	return s;
+}
+
+void vf_data_free(struct vf_data *d)
+{
+	if (!d)
+		return;
+	for (unsigned i = 0; i < d->nitem; i++)
+		arena_free(&d->item[i].arena);
+	free(d->item);
+	free(d);
+}
+
+/* ---- running ---- */
+
+static uint64_t seed_of(const struct vf_data *d, unsigned i)
+{
+	uint64_t mask = (1u << VF_SCHEDULE_BITS) - 1;
+
+	return (d->o.seed & ~mask) | ((d->o.seed + i) & mask);
+}
+
+static void schedule_job(struct work *w, unsigned i)
+{
+	struct outcome *o = &w->outcome[i];
+
+	arena_init(&o->arena, 0);
+	if (setjmp(o->arena.oom)) {
+		o->oom = true;
+		return;
+	}
+	vf_run_schedule(w->d, w->m, w->text, seed_of(w->d, i), &o->arena, &o->r);
+	o->ran = true;
+	if (o->r.failure.kind == VF_GOOD) {
+		arena_free(&o->arena);
+		return;
+	}
+	pthread_mutex_lock(&w->lock);
+	if (i < w->stop)
+		w->stop = i; /* earlier ones go on: the first failure is what is reported */
+	pthread_mutex_unlock(&w->lock);
+}
+
+static const char *keep(struct arena *a, const char *s)
+{
+	return s ? arena_strndup(a, s, strlen(s)) : NULL;
+}
+
+static void add(struct vf_result *to, const struct vf_result *r, struct arena *a)
+{
+	to->schedules += r->schedules;
+	to->launches += r->launches;
+	to->rows += r->rows;
+	to->lane_insns += r->lane_insns;
+	to->exact += r->exact;
+	to->bounded += r->bounded;
+	if (r->most_ctas > to->most_ctas)
+		to->most_ctas = r->most_ctas;
+	if (r->worst > to->worst) {
+		to->worst = r->worst;
+		to->worst_err = r->worst_err;
+		to->worst_diff = r->worst_diff;
+	}
+	if (r->failure.kind == VF_GOOD || to->failure.kind != VF_GOOD)
+		return;
+	to->failure = r->failure;
+	to->failure.param = keep(a, r->failure.param);
+	to->failure.schedule = keep(a, r->failure.schedule);
+	to->failure.line_text = keep(a, r->failure.line_text);
+	to->failure.spec_text = keep(a, r->failure.spec_text);
+	to->failure.text = keep(a, r->failure.text);
+}
+
+enum status vf_run(const struct vf_data *d, const struct ptx_module *m, const char *text,
+                   struct arena *a, struct vf_result *r)
+{
+	struct work w = {.job = schedule_job, .d = d, .m = m, .text = text, .n = d->o.schedules};
+	bool oom = false;
+
+	memset(r, 0, sizeof *r);
+	w.outcome = calloc(w.n, sizeof *w.outcome);
+	if (!w.outcome)
+		return ST_NOMEM;
+	work(&w, d->o.threads);
+	for (unsigned i = 0; i < w.n; i++) {
+		if (w.outcome[i].ran)
+			add(r, &w.outcome[i].r, a);
+		oom |= w.outcome[i].oom;
+		arena_free(&w.outcome[i].arena);
+	}
+	free(w.outcome);
+	return oom ? ST_NOMEM : r->failure.kind == VF_GOOD ? ST_OK : ST_INPUT;
+}
+
+/* ---- reports ---- */
+
+static void print_value(const struct vf_failure *f, struct strbuf *out)
+{
+	strbuf_printf(out, "  %s[row %lld, column %lld] on rank %u: %s", f->param,
+	              (long long)f->row, (long long)f->col, f->rank, vf_kind_name[f->kind]);
+	if (f->kind == VF_VALUE && f->err == 0.0)
+		strbuf_printf(out, ": got %.9g, must be %.9g", f->got, f->want);
+	else if (f->kind == VF_VALUE)
+		strbuf_printf(out, ": got %.9g, must be %.9g +- %.3g", f->got, f->want, f->err);
+	else if (f->kind != VF_UNWRITTEN)
+		strbuf_printf(out, ": got %.9g", f->got);
+	strbuf_putc(out, '\n');
+}
+
+void vf_print_failure(const struct vf_failure *f, const char *spec, struct strbuf *out)
+{
+	if (f->param)
+		print_value(f, out);
+	else
+		strbuf_printf(out, "  %s\n", vf_kind_name[f->kind]);
+	if (f->text)
+		strbuf_printf(out, "  %s%s", f->text,
+		              f->text[0] && f->text[strlen(f->text) - 1] == '\n' ? "" : "\n");
+	if (f->launch)
+		strbuf_printf(out, "  in launch %u of %u (T = %lld), schedule %llu: %s\n",
+		              f->launch, f->launches, (long long)f->rows,
+		              (unsigned long long)f->seed, f->schedule);
+	else
+		strbuf_printf(out, "  schedule %llu: %s\n", (unsigned long long)f->seed,
+		              f->schedule);
+	if (f->line && f->param)
+		strbuf_printf(out, "  last written by rank %u at PTX line %u: %s\n", f->writer,
+		              f->line, f->line_text ? f->line_text : "");
+	else if (f->line)
+		strbuf_printf(out, "  PTX line %u: %s\n", f->line,
+		              f->line_text ? f->line_text : "");
+	else if (f->param)
+		strbuf_puts(out, "  no PTX line wrote it\n");
+	if (f->spec_line)
+		strbuf_printf(out, "  %s:%u%s%s\n", spec, f->spec_line, f->spec_text ? ": " : "",
+		              f->spec_text ? f->spec_text : "");
+}

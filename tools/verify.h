@@ -1,0 +1,103 @@
+/*
+ * The core of `plait verify`: a kernel's PTX text on simulated ranks against the reference, hostile
+ *by default (design.md section 6).  A schedule is one simulator and one workspace; its launches
+ *follow each other on every rank's stream, and what a rank's neighbours on the stream would do
+ *(write inputs, read outputs) happens there as soon as that rank's kernel has ended, whatever the
+ *other ranks are doing.
+ *
+ *	d = vf_data_new(&kernel, &options);    inputs and references, computed once
+ *	vf_run(d, module, text, &result)       any number of texts against them
+ *	vf_data_free(d);
+ */
+#pragma once
+#include "codegen/codegen.h"
+#include "ir/eval.h"
+#include "sim/sim.h"
+
+struct vf_options {
+	unsigned tp;
+	const int64_t *tokens; /* row counts, at least one */
+	unsigned ntokens;
+	unsigned ctas;     /* 0: differs from launch to launch */
+	unsigned launches; /* a schedule; 0: max(4, ntokens) */
+	unsigned schedules;
+	uint64_t seed; /* low 10 bits: the first schedule; the rest: the data */
+	int sum;       /* enum sim_sum, or -1: rotates over the schedules */
+	unsigned threads;
+	void (*progress)(void *ctx, unsigned done,
+	                 unsigned of); /* may be NULL; calls do not overlap */
+	void *ctx;
+};
+
+struct vf_stage { /* the kernel after a pass, to be checked against the one before all */
+	const char *pass;
+	const struct ir_func *f;
+};
+
+struct vf_kernel {
+	const struct ir_func *f; /* before any pass: the reference */
+	const struct cg_kernel *k;
+	const struct vf_stage *stage;
+	size_t nstage;
+	const struct diags *places; /* for lines of the spec; may be NULL */
+};
+
+enum vf_kind {
+	VF_GOOD,
+	VF_VALUE,     /* an output's element outside of its bound */
+	VF_UNWRITTEN, /* an element that the kernel left as it was */
+	VF_DIFFERS,   /* a replicated output that is not the same on all ranks */
+	VF_STRAY,     /* a byte that the kernel must not write */
+	VF_FINDING,   /* the simulator stopped: text is its report */
+	VF_ABORT,     /* the kernel's own liveness or contract check fired */
+};
+extern const char *const vf_kind_name[]; /* "wrong value", ... */
+
+struct vf_failure {
+	enum vf_kind kind;
+	const char *param; /* NULL for FINDING and ABORT */
+	unsigned rank;
+	int64_t row, col; /* row of the buffer's tensor (global) */
+	double got, want, err;
+	int64_t rows; /* T of the launch */
+	unsigned launch, launches;
+	uint64_t seed;        /* replays this schedule alone with schedules = 1 */
+	const char *schedule; /* in words */
+	unsigned writer;      /* the rank that wrote last */
+	uint32_t line;        /* PTX line at fault, 0: none known */
+	const char *line_text;
+	uint32_t spec_line; /* 0: none known */
+	const char *spec_text;
+	const char *text; /* the simulator's findings, or the abort record */
+};
+
+struct vf_result {
+	unsigned schedules, launches, most_ctas;
+	uint64_t rows, lane_insns;
+	double worst;            /* largest |got - want| / err over all elements with a bound */
+	double worst_err;        /* that bound, */
+	double worst_diff;       /* and that difference */
+	uint64_t exact, bounded; /* elements compared bit for bit, within a bound */
+	struct vf_failure failure;
+};
+
+struct vf_data;
+
+/*
+ * Inputs and references of every row count, and a check that each pass keeps the kernel's meaning.
+ * On failure *d has no data and `*error` says why (ST_INTERNAL: a pass changed the meaning), in
+ * `a`.
+ */
+enum status vf_data_new(const struct vf_kernel *k, const struct vf_options *o, struct arena *a,
+                        struct vf_data **d, const char **error);
+void vf_data_free(struct vf_data *d);
+
+/*
+ * Runs all schedules of the text, parsed as m (its entry is the kernel's name).  ST_OK: all good;
+ * ST_INPUT: r->failure says what; texts are in `a`.
+ */
+enum status vf_run(const struct vf_data *d, const struct ptx_module *m, const char *text,
+                   struct arena *a, struct vf_result *r);
+
+/* The failure as a few lines of text, ending in a newline.  `spec` names the spec. */
+void vf_print_failure(const struct vf_failure *f, const char *spec, struct strbuf *out);

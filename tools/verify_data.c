@@ -1,0 +1,286 @@
+/*
+ * Data of verify: inputs that show mistakes (rows of tiny, ordinary and huge magnitude, rows of
+ * zeros, a different addend on every rank) and what the reference makes of them under each way of
+ * summing.
+ */
+#include "tools/verify_priv.h"
+#include <math.h>
+#include <string.h>
+
+uint64_t vf_mix(uint64_t a, uint64_t b)
+{
+	uint64_t x = a * 0x9e3779b97f4a7c15u ^ (b + 0x7f4a7c15u) * 0xbf58476d1ce4e5b9u;
+
+	x ^= x >> 31;
+	x *= 0x94d049bb133111ebu;
+	return x ^ x >> 29;
+}
+
+unsigned vf_size(struct ir_type t)
+{
+	return ir_dtype_info[t.dtype].bits / 8;
+}
+
+int64_t vf_cols(struct ir_type t)
+{
+	return t.ndim ? t.cols : 1;
+}
+
+enum ir_sum vf_reference_sum(enum sim_sum s)
+{
+	static const enum ir_sum of[SIM_NSUMS] = {
+	        [SIM_SUM_RANK_ORDER] = IR_SUM_RANK_ORDER,
+	        [SIM_SUM_PERMUTED] = IR_SUM_FAITHFUL,
+	        [SIM_SUM_EXACT] = IR_SUM_EXACT,
+	        [SIM_SUM_FAITHFUL] = IR_SUM_FAITHFUL,
+	};
+
+	return of[s];
+}
+
+/* ---- inputs ---- */
+
+/* Magnitude of row t: by turns ordinary, tiny (eps shows), huge (but no sum of squares overflows),
+ * zero. */
+static double magnitude(const struct vf_item *it, int64_t t)
+{
+	static const double of[] = {1.0, 0x1p-20, 0x1p14, 0.0, 0x1p-10, 0x1p20, 3.0, 0x1p-17};
+
+	return of[(uint64_t)(t + 5 * (int64_t)it->variant) % 8];
+}
+
+/* In [-1, 1), with one element in 64 eight times as large. */
+static double uniform(uint64_t *s)
+{
+	double v;
+
+	*s = *s * 6364136223846793005u + 1442695040888963407u;
+	v = (double)(int64_t)(*s >> 11) * 0x1p-52 - 1.0;
+	return (*s & 0x3f00000000u) ? v : 8.0 * v;
+}
+
+static void fill_rows(const struct vf_data *d, const struct vf_item *it, unsigned p, unsigned rank,
+                      double *v)
+{
+	const struct ir_param *pa = &d->k->f->param[p];
+	enum ir_dtype t = (enum ir_dtype)pa->type.dtype;
+	int64_t rows = pa->type.ndim == 2 ? it->T : 1, cols = vf_cols(pa->type);
+	uint64_t data = d->o.seed >> VF_SCHEDULE_BITS;
+
+	for (int64_t i = 0; i < rows; i++) {
+		uint64_t s = vf_mix(vf_mix(data + (uint64_t)it->T, it->variant * 64 + p),
+		                    vf_mix(rank, (uint64_t)i));
+		double m = pa->type.ndim == 2 ? magnitude(it, i) : 0.5;
+		double base = pa->type.ndim == 2 ? 0.0 : 1.0; /* weights and scales are around 1 */
+
+		for (int64_t c = 0; c < cols; c++)
+			v[i * cols + c] = ir_round(t, base + m * uniform(&s));
+	}
+}
+
+static uint8_t *encode(struct arena *a, enum ir_dtype t, const double *v, size_t n)
+{
+	unsigned size = ir_dtype_info[t].bits / 8;
+	uint8_t *b = arena_alloc(a, n * size);
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t bits = ir_encode(t, v[i]);
+
+		memcpy(b + i * size, &bits,
+		       size); /* the device is little-endian, as this machine */
+	}
+	return b;
+}
+
+/* The rows of a sharded parameter that rank r has, out of all rows. */
+static struct ir_buffer shard(const struct vf_data *d, const struct vf_item *it,
+                              struct ir_buffer all, unsigned r)
+{
+	int64_t begin, end;
+
+	ir_own_rows(it->T, d->o.tp, r, &begin, &end);
+	return (struct ir_buffer){end - begin, all.cols, all.v + begin * all.cols, NULL};
+}
+
+/* Values of all inputs (in `tmp`, for the reference) and their images (in the item). */
+static struct ir_buffer *make_inputs(const struct vf_data *d, struct vf_item *it, struct arena *tmp)
+{
+	const struct ir_func *f = d->k->f;
+	struct ir_buffer *in = arena_news(tmp, struct ir_buffer, (size_t)f->nparam * d->o.tp);
+
+	it->in = arena_news(&it->arena, uint8_t *, (size_t)f->nparam * d->o.tp);
+	for (unsigned p = 0; p < f->nparam; p++) {
+		struct ir_type t = f->param[p].type;
+		bool partial = t.ndim == 2 && t.place == IR_PARTIAL;
+		struct ir_buffer b = {t.ndim == 2 ? it->T : 1, vf_cols(t), NULL, NULL};
+		size_t n = (size_t)(b.rows * b.cols);
+		uint8_t *image = NULL;
+
+		if (f->param[p].mode == IR_OUT)
+			continue;
+		for (unsigned r = 0; r < d->o.tp; r++) {
+			if (!r || partial) {
+				b.v = arena_news(tmp, double, n + 1);
+				fill_rows(d, it, p, r, b.v);
+				image = encode(&it->arena, (enum ir_dtype)t.dtype, b.v, n);
+			}
+			in[p * d->o.tp + r] =
+			        t.ndim == 2 && t.place == IR_SHARDED ? shard(d, it, b, r) : b;
+			it->in[p * d->o.tp + r] = image;
+		}
+	}
+	return in;
+}
+
+/* ---- references ---- */
+
+/* Row t of output p, from whichever rank's buffer the reference put it in. */
+static void find_row(const struct vf_data *d, const struct vf_item *it, const struct ir_buffer *out,
+                     unsigned p, int64_t t, const double **v, const double **err)
+{
+	struct ir_type ty = d->k->f->param[p].type;
+	const struct ir_buffer *b = &out[(size_t)p * d->o.tp];
+	int64_t begin = 0, end = it->T;
+	unsigned r = 0;
+
+	if (ty.ndim == 2 && ty.place != IR_REPLICATED)
+		for (; r < d->o.tp; r++) {
+			ir_own_rows(it->T, d->o.tp, r, &begin, &end);
+			if (t < end)
+				break;
+		}
+	if (ty.ndim == 2 && ty.place == IR_SHARDED)
+		t -= begin;
+	*v = b[r].v + t * b[r].cols;
+	*err = b[r].err + t * b[r].cols;
+}
+
+static float round_up(double x)
+{
+	float f = (float)x;
+
+	return (double)f < x ? nextafterf(f, INFINITY) : f;
+}
+
+static struct vf_ref keep(const struct vf_data *d, struct vf_item *it, const struct ir_buffer *out,
+                          unsigned p)
+{
+	struct ir_type ty = d->k->f->param[p].type;
+	int64_t rows = ty.ndim == 2 ? it->T : 1, cols = vf_cols(ty);
+	unsigned size = vf_size(ty);
+	struct vf_ref r = {arena_alloc(&it->arena, (size_t)(rows * cols) * size + 1), NULL};
+
+	for (int64_t t = 0; t < rows; t++) {
+		const double *v, *err;
+
+		find_row(d, it, out, p, t, &v, &err);
+		for (int64_t c = 0; c < cols; c++) {
+			uint32_t bits = ir_encode((enum ir_dtype)ty.dtype, v[c]);
+
+			memcpy(r.bits + (size_t)(t * cols + c) * size, &bits, size);
+			if (err[c] == 0.0)
+				continue;
+			if (!r.err)
+				r.err = arena_news(&it->arena, float, (size_t)(rows * cols));
+			r.err[t * cols + c] = round_up(err[c]);
+		}
+	}
+	return r;
+}
+
+/* The kernel after each pass must mean what it meant before all, within the bounds. */
+static void check_stages(const struct vf_data *d, struct vf_item *it, const struct ir_buffer *in,
+                         const struct ir_buffer *want, struct arena *tmp, struct diags *dg)
+{
+	const struct ir_func *f = d->k->f;
+	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, IR_SUM_RANK_ORDER};
+
+	for (size_t s = 0; s < d->k->nstage; s++) {
+		struct ir_buffer *out = arena_news(tmp, struct ir_buffer, (size_t)f->nparam * o.tp);
+
+		it->status = ir_eval(d->k->stage[s].f, &o, in, out, tmp, dg);
+		for (unsigned p = 0; p < f->nparam && it->status == ST_OK; p++) {
+			int64_t cols = vf_cols(f->param[p].type);
+
+			for (int64_t i = 0; f->param[p].mode != IR_IN && i < it->T * cols; i++) {
+				const double *v, *err, *gv, *gerr;
+
+				find_row(d, it, want, p, i / cols, &v, &err);
+				find_row(d, it, out, p, i / cols, &gv, &gerr);
+				if (gerr[i % cols] >= 0.0 &&
+				    ir_conforms(gv[i % cols], v[i % cols], err[i % cols]))
+					continue;
+				it->status = ST_INTERNAL;
+				it->error =
+				        arena_printf(&it->arena,
+				                     "pass '%s' changes what '%s' means: %s[%lld, "
+				                     "%lld] is %.9g and "
+				                     "was %.9g",
+				                     d->k->stage[s].pass, f->name, f->param[p].name,
+				                     (long long)(i / cols), (long long)(i % cols),
+				                     gv[i % cols], v[i % cols]);
+				return;
+			}
+		}
+		if (it->status != ST_OK)
+			return;
+	}
+}
+
+static void make_reference(const struct vf_data *d, struct vf_item *it, const struct ir_buffer *in,
+                           enum ir_sum sum, struct arena *a)
+{
+	const struct ir_func *f = d->k->f;
+	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, sum};
+	struct ir_buffer *out;
+	struct arena tmp;
+	struct diags dg;
+
+	arena_init(&tmp, 0);
+	if (setjmp(tmp.oom)) {
+		arena_free(&tmp);
+		longjmp(a->oom, 1);
+	}
+	diags_init(&dg, &tmp);
+	out = arena_news(&tmp, struct ir_buffer, (size_t)f->nparam * o.tp);
+	it->status = ir_eval(f, &o, in, out, &tmp, &dg);
+	it->ref[sum] = arena_news(&it->arena, struct vf_ref, f->nparam);
+	for (unsigned p = 0; p < f->nparam && it->status == ST_OK; p++)
+		if (f->param[p].mode != IR_IN)
+			it->ref[sum][p] = keep(d, it, out, p);
+	if (it->status == ST_OK && sum == IR_SUM_RANK_ORDER && it->T <= 2 * (int64_t)o.tp &&
+	    !it->variant)
+		check_stages(d, it, in, out, &tmp, &dg);
+	if (it->status != ST_OK && !it->error) {
+		struct strbuf b;
+
+		strbuf_init(&b, &it->arena);
+		diags_render(&dg, DIAG_WARNING, &b);
+		it->error = b.s;
+	}
+	arena_free(&tmp);
+}
+
+void vf_fill(const struct vf_data *d, struct vf_item *it)
+{
+	struct arena tmp;
+	struct ir_buffer *in;
+	bool sums[3] = {true, false, false}; /* in order of ranks: also where nothing is summed */
+
+	arena_init(&tmp, 0);
+	if (setjmp(it->arena.oom) || setjmp(tmp.oom)) {
+		arena_free(&tmp);
+		it->status = ST_NOMEM;
+		it->error = "out of memory";
+		return;
+	}
+	if (d->k->k->plan.communicates)
+		for (int s = 0; s < SIM_NSUMS; s++)
+			if (d->o.sum < 0 || d->o.sum == s)
+				sums[vf_reference_sum((enum sim_sum)s)] = true;
+	in = make_inputs(d, it, &tmp);
+	for (int s = 0; s < 3 && !it->error; s++)
+		if (sums[s])
+			make_reference(d, it, in, (enum ir_sum)s, &it->arena);
+	arena_free(&tmp);
+}
