@@ -13,17 +13,18 @@ struct format {
 	unsigned mant, ex; /* bits of the mantissa and of the exponent */
 	bool inf;          /* has infinities; else conversions saturate */
 	double max;        /* largest finite value */
+	double least;      /* smallest normal value */
 };
 
 /* clang-format off */
 static const struct format formats[IR_NDTYPES] = {
-	[IR_F32]  = {-126, 23, 8, true,  0x1.fffffep127},
-	[IR_BF16] = {-126,  7, 8, true,  0x1.fep127},
-	[IR_F16]  = { -14, 10, 5, true,  65504.0},
-	[IR_E4M3] = {  -6,  3, 4, false, 448.0},
-	[IR_E5M2] = { -14,  2, 5, false, 57344.0},   /* has infinities; conversions to it saturate (OCP FP8 5.2.2) */
-	[IR_E8M0] = {-127,  0, 8, false, 0x1p127},
-	[IR_E2M1] = {   0,  1, 2, false, 6.0},
+	[IR_F32]  = {-126, 23, 8, true,  0x1.fffffep127, 0x1p-126},
+	[IR_BF16] = {-126,  7, 8, true,  0x1.fep127,     0x1p-126},
+	[IR_F16]  = { -14, 10, 5, true,  65504.0,        0x1p-14},
+	[IR_E4M3] = {  -6,  3, 4, false, 448.0,          0x1p-6},
+	[IR_E5M2] = { -14,  2, 5, false, 57344.0,        0x1p-14},   /* has infinities; conversions to it saturate (OCP FP8 5.2.2) */
+	[IR_E8M0] = {-127,  0, 8, false, 0x1p127,        0x1p-127},
+	[IR_E2M1] = {   0,  1, 2, false, 6.0,            1.0},
 };
 /* clang-format on */
 
@@ -80,13 +81,29 @@ static double to_grid(const struct format *f, double v)
 	return copysign(((q + magic) - magic) * unit, v);
 }
 
+/* Of a normal number that cannot overflow: the bits below the mantissa are rounded away in place.
+ */
+static double round_normal(const struct format *f, double v)
+{
+	unsigned drop = 52 - f->mant;
+	uint64_t b, half = (uint64_t)1 << (drop - 1);
+
+	memcpy(&b, &v, sizeof b);
+	b += half - 1 + (b >> drop & 1);
+	b &= ~(2 * half - 1);
+	memcpy(&v, &b, sizeof v);
+	return v;
+}
+
 double ir_round(enum ir_dtype t, double v)
 {
 	const struct format *f = &formats[t];
-	double r;
+	double r, a = fabs(v);
 
 	if (t == IR_F32)
 		return (double)(float)v;
+	if (t != IR_E8M0 && a >= f->least && a <= f->max / 2)
+		return round_normal(f, v);
 	if (t == IR_BOOL)
 		return v != 0.0;
 	if (t == IR_E8M0)
@@ -119,7 +136,8 @@ static uint32_t nan_bits(enum ir_dtype t)
 uint32_t ir_encode(enum ir_dtype t, double v)
 {
 	const struct format *f = &formats[t];
-	uint32_t sign, e;
+	uint32_t sign;
+	uint64_t b;
 	double a = fabs(v);
 
 	if (t == IR_BOOL)
@@ -128,14 +146,15 @@ uint32_t ir_encode(enum ir_dtype t, double v)
 		return nan_bits(t);
 	if (t == IR_E8M0)
 		return (uint32_t)(exponent(v) + 127);
-	sign = (uint32_t)(signbit(v) != 0) << (f->ex + f->mant);
+	memcpy(&b, &v, sizeof b);
+	sign = (uint32_t)(b >> 63) << (f->ex + f->mant);
 	if (isinf(v))
 		return sign | ((1u << f->ex) - 1) << f->mant;
-	if (a < power(f->emin))
+	if (a < f->least)
 		return sign | (uint32_t)(a / power(f->emin - (int)f->mant));
-	/* the quotient has the hidden bit: it adds one to the exponent's field */
-	e = (uint32_t)(exponent(a) - f->emin) << f->mant;
-	return sign | (e + (uint32_t)(a / power(exponent(a) - (int)f->mant)));
+	/* exponent and mantissa as they stand, the bias changed */
+	b = (b & INT64_MAX) - ((uint64_t)(f->emin + 1022) << 52);
+	return sign | (uint32_t)(b >> (52 - f->mant));
 }
 
 double ir_decode(enum ir_dtype t, uint32_t bits)

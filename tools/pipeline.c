@@ -65,7 +65,10 @@ enum status pipe_parse(struct pipe *p)
 
 enum status pipe_lower(struct pipe *p)
 {
-	struct fe_options o = {p->args->tp, p->args->set, p->args->nset};
+	/* compile and verify look at kernels, which do not depend on tp: a model that tp does not
+	 * divide is no matter */
+	struct fe_options o = {p->args->command == CMD_CHECK ? p->args->tp : 0, p->args->set,
+	                       p->args->nset};
 
 	/* with errors of syntax too: all mistakes of a file in one run */
 	p->after = p->ast ? fe_lower(p->a, &p->d, p->ast, &o) : NULL;

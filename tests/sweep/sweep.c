@@ -1,0 +1,149 @@
+/*
+ * Kernels of the samples over ranks and row lengths: compiled, printed, parsed, executed on
+ *simulated ranks and compared with the reference, a few rows and one schedule each.  A line of TAP
+ *for each.
+ *
+ *	sweep FOLDER    with PLAIT_TEST_ALL=1 every combination, else every pair of them
+ */
+#include "tools/pipeline.h"
+#include "tools/verify.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const unsigned ranks[] = {2, 3, 4, 5, 6, 7, 8, 16};
+static const char *const widths[] = {"128", "1000", "2880", "4096", "5376", "8192", "16384"};
+
+#define NRANKS  (sizeof ranks / sizeof *ranks)
+#define NWIDTHS (sizeof widths / sizeof *widths)
+
+struct sweep {
+	unsigned test, failed, seed;
+	unsigned threads;
+};
+
+static void report(struct sweep *s, const char *what, const char *kernel, const char *wrong)
+{
+	s->test++;
+	s->failed += wrong != NULL;
+	printf("%sok %u - %s %s\n", wrong ? "not " : "", s->test, what, kernel);
+	for (const char *c = wrong ? wrong : ""; *c;) {
+		size_t n = strcspn(c, "\n");
+
+		printf("# %.*s\n", (int)n, c);
+		c += n + (c[n] == '\n');
+	}
+	fflush(stdout);
+}
+
+/* NULL, or what is wrong with kernel i. */
+static const char *verify(struct sweep *s, struct pipe *p, size_t i)
+{
+	struct vf_kernel vk = {.f = p->func[i], .k = p->kernel[i], .places = &p->d};
+	int64_t tokens[] = {1, p->args->tp + 1};
+	struct vf_options o = {.tp = p->args->tp,
+	                       .tokens = tokens,
+	                       .ntokens = 2,
+	                       .launches = 3,
+	                       .schedules = 1,
+	                       .seed = s->seed++ % 1024,
+	                       .sum = -1,
+	                       .threads = s->threads};
+	const struct ptx_module *m;
+	struct vf_data *d;
+	struct vf_result r;
+	struct source *src;
+	struct strbuf b;
+	const char *error;
+
+	strbuf_init(&b, p->a);
+	ptx_print(p->kernel[i]->module, &b);
+	src = diags_add_source(&p->d, "kernel.ptx", b.s, b.n);
+	m = src ? ptx_parse(p->a, &p->d, src) : NULL;
+	if (!m)
+		return "the printed text does not parse";
+	if (vf_data_new(&vk, &o, p->a, &d, &error) != ST_OK)
+		return error;
+	vf_run(d, m, b.s, p->a, &r);
+	vf_data_free(d);
+	strbuf_init(&b, p->a);
+	if (r.failure.kind == VF_GOOD)
+		return NULL;
+	vf_print_failure(&r.failure, p->args->spec, &b);
+	return b.s;
+}
+
+static void combination(struct sweep *s, const char *spec, unsigned tp, const char *width)
+{
+	struct fe_set set = {"hidden", width};
+	struct arena arena;
+	struct args args = {
+	        .command = CMD_VERIFY, .arena = &arena, .spec = spec, .tp = tp, .sum = -1};
+	struct pipe p;
+	struct strbuf b;
+	char what[256];
+
+	snprintf(what, sizeof what, "%s, tp %u, hidden %s:", spec, tp, width);
+	arena_init(&arena, 0);
+	if (setjmp(arena.oom)) {
+		report(s, what, "", "out of memory");
+		arena_free(&arena);
+		return;
+	}
+	args.set = &set;
+	args.nset = 1;
+	args.target = cg_target_by_name("sm_90");
+	pipe_init(&p, &arena, &args);
+	strbuf_init(&b, &arena);
+	if (pipe_all(&p) != ST_OK) {
+		diags_render(&p.d, DIAG_WARNING, &b);
+		report(s, what, "compile", b.s);
+	} else {
+		for (size_t i = 0; i < p.nkernel; i++)
+			report(s, what, p.kernel[i]->name, verify(s, &p, i));
+	}
+	arena_free(&arena);
+}
+
+/* Every pair of a sample and a number of ranks, of a sample and a width; all three in time with
+ * --all. */
+static void sample(struct sweep *s, const char *spec, unsigned index, bool all)
+{
+	for (unsigned r = 0; r < NRANKS; r++)
+		for (unsigned w = 0; w < NWIDTHS; w++)
+			if (all || (r + index) % NWIDTHS == w)
+				combination(s, spec, ranks[r], widths[w]);
+}
+
+static int is_spec(const struct dirent *e)
+{
+	size_t n = strlen(e->d_name);
+
+	return n > 6 && !strcmp(e->d_name + n - 6, ".plait");
+}
+
+int main(int argc, char **argv)
+{
+	const char *all = getenv("PLAIT_TEST_ALL");
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct sweep s = {.threads = cpus > 0 ? (unsigned)cpus : 1};
+	struct dirent **e;
+	int n = argc == 2 ? scandir(argv[1], &e, is_spec, alphasort) : -1;
+
+	if (n <= 0) {
+		fprintf(stderr, "usage: sweep FOLDER-OF-SPECS\n");
+		return 2;
+	}
+	for (int i = 0; i < n; i++) {
+		char path[4096];
+
+		snprintf(path, sizeof path, "%s/%s", argv[1], e[i]->d_name);
+		sample(&s, path, (unsigned)i, all && !strcmp(all, "1"));
+		free(e[i]);
+	}
+	free(e);
+	printf("1..%u\n", s.test);
+	return s.failed != 0;
+}
