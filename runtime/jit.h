@@ -11,8 +11,8 @@ struct rt_nvjitlink;
 
 /*
  * The library's functions.  It stays loaded for the life of the process: loading takes a tenth of a
- * second, and it has threads of its own.  `dir` is searched first (NULL: none), then the loader's
- * path, $CUDA_HOME/lib64, $CUDA_PATH/lib64 and /usr/local/cuda/lib64.
+ * second, and it has threads of its own.  `dir` is the folder it is in; NULL: the loader's path,
+ * $CUDA_HOME/lib64, $CUDA_PATH/lib64 and /usr/local/cuda/lib64 are searched.
  */
 enum status rt_nvjitlink_open(struct arena *a, struct diags *d, const char *dir,
                               const struct rt_nvjitlink **out);

@@ -71,10 +71,10 @@ static void *open_in(struct arena *a, const char *dir, const char *sub)
 static void *open_library(struct arena *a, const char *dir)
 {
 	const char *home = getenv("CUDA_HOME"), *path = getenv("CUDA_PATH");
-	void *lib = dir ? open_in(a, dir, "") : NULL;
+	void *lib = open_in(a, dir, "");
 
-	if (!lib)
-		lib = open_in(a, NULL, "");
+	if (dir)
+		return lib;
 	if (!lib && home)
 		lib = open_in(a, home, "/lib64");
 	if (!lib && path)

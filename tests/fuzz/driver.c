@@ -61,7 +61,8 @@ static size_t splice(uint8_t *b, size_t len, size_t at, size_t cut, const uint8_
 	if (n > LARGEST - (len - cut))
 		n = LARGEST - (len - cut);
 	memmove(b + at + n, b + at + cut, len - at - cut);
-	memcpy(b + at, p, n);
+	if (n)
+		memcpy(b + at, p, n);
 	return len - cut + n;
 }
 
