@@ -268,7 +268,7 @@ enum ir_type_error ir_infer(const struct ir_func *f, const struct ir_value *v,
 	*bad = 0;
 	if (op->nsrc >= 0 && v->nsrc != (unsigned)op->nsrc)
 		return IR_TYPE_ARITY;
-	if (op->kind != IR_KIND_CALL && op->kind != IR_KIND_SINK)
+	if (op->kind != IR_KIND_CALL && op->kind != IR_KIND_SINK && op->kind != IR_KIND_MOVE)
 		e = check_bools(v, bad);
 	if (!e && shape_of[op->shape])
 		e = shape_of[op->shape](v, &r, bad);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ERRORS = 20, MAX_ID = 0x7fffffff };
+enum { MAX_ERRORS = 20, MAX_ID = 0xfffff };
 
 struct parser {
 	struct ir_lexer l;
