@@ -67,7 +67,9 @@ static enum status run(struct ir_module *m, unsigned i, const struct ir_pass_opt
 {
 	bool ok = true;
 
-	for (struct ir_func *f = m->funcs; f; f = f->next)
+	/* Mistakes of all kernels are shown; one in a fn would come again in each of its callers.
+	 */
+	for (struct ir_func *f = m->funcs; f && (ok || f->is_kernel); f = f->next)
 		ok &= passes[i].run(f, d);
 	if (!ok)
 		return ST_INPUT;

@@ -20,9 +20,7 @@
 
 struct fuse {
 	struct ir_func *f;
-	struct diags *d;
-	bool own; /* own rows, not all */
-	bool ok;
+	bool own;               /* own rows, not all */
 	struct ir_value **sink; /* by parameter: its store, or NULL */
 	struct ir_value **load;
 	size_t nload, load_cap;
@@ -31,6 +29,25 @@ struct fuse {
 	struct ir_value **stack;
 	size_t nstack, stack_cap;
 };
+
+/* Refuses before anything has changed. */
+static bool can_fuse(const struct ir_func *f, struct diags *d)
+{
+	bool ok = true;
+
+	for (const struct ir_value *v = f->first; v && !f->merged_sums; v = v->next) {
+		if (ir_op_info[v->op].linear != IR_LIN_COLL || v->src[0]->op == IR_OP_PARAM)
+			continue;
+		ok = false;
+		diag_at(d, DIAG_ERROR, DIAG_FUSE_COMPUTED, v->at,
+		        "this sum over the ranks is of a computed value, which one kernel cannot "
+		        "do");
+		diag_note(d, (struct span){0},
+		          "sum each parameter by itself, or let 'allow merged_sums;' regroup the "
+		          "sums, or write two kernels");
+	}
+	return ok;
+}
 
 /* ---- values, one by one ---- */
 
@@ -79,16 +96,7 @@ static void fuse_reduction(struct fuse *u, struct ir_value *v)
 
 	if (src->op == IR_OP_PARAM)
 		sum = make_load(u, IR_OP_LOAD_SUM, v, src->param, (enum ir_dtype)v->type.dtype);
-	if (sum) {
-		ir_forward(v, sum);
-		return;
-	}
-	u->ok = false;
-	diag_at(u->d, DIAG_ERROR, DIAG_FUSE_COMPUTED, v->at,
-	        "this sum over the ranks is of a computed value, which one kernel cannot do");
-	diag_note(u->d, (struct span){0},
-	          "sum each parameter by itself, or let 'allow merged_sums;' regroup the sums, or "
-	          "write two kernels");
+	ir_forward(v, sum);
 }
 
 static void fuse_out(struct fuse *u, struct ir_value *v)
@@ -215,10 +223,12 @@ static void reorder_list(struct fuse *u, size_t nvalues)
 
 bool ir_pass_fuse(struct ir_func *f, struct diags *d)
 {
-	struct fuse u = {.f = f, .d = d, .ok = true};
+	struct fuse u = {.f = f};
 	struct ir_value *next;
 	size_t n = 0;
 
+	if (!can_fuse(f, d))
+		return false;
 	for (const struct ir_value *v = f->first; v; v = v->next) {
 		n++;
 		u.own |= v->type.ndim == 2 && v->type.place == IR_SHARDED;
@@ -230,7 +240,6 @@ bool ir_pass_fuse(struct ir_func *f, struct diags *d)
 		next = v->next;
 		fuse_value(&u, v);
 	}
-	if (u.ok)
-		reorder_list(&u, f->nparam);
-	return u.ok;
+	reorder_list(&u, f->nparam);
+	return true;
 }
