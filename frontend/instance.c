@@ -76,7 +76,7 @@ static void bind_params(struct fe_ctx *in, struct fe_scope *env, const struct ca
 {
 	unsigned i = 0;
 
-	for (struct ast *p = c->fn->decl->kids; p; p = p->next, i++) {
+	for (struct ast *p = c->fn->decl->kids; p && i < c->n; p = p->next, i++) {
 		struct fe_val v = c->val[i];
 		struct fe_ctx constant = *in;
 		struct fe_symbol *y;

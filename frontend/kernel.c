@@ -278,6 +278,8 @@ void fe_lower_kernel(struct fe *fe, struct ast *kernel)
 {
 	struct fe_scope env;
 	struct fe_ctx cx = {.fe = fe, .scope = &env, .walked = true};
+	struct fe_symbol *self = fe_scope_own(&fe->file, kernel->name);
+	unsigned before = fe->diags->nerror;
 
 	fe_scope_init(&env, fe->arena, &fe->file);
 	cx.f = ir_func_new(fe->module, kernel->name, true, kernel->name_at);
@@ -287,6 +289,8 @@ void fe_lower_kernel(struct fe *fe, struct ast *kernel)
 	for (struct ast *p = kernel->outs; p; p = p->next)
 		if (!fe_scope_own(&env, p->name))
 			add_param(&cx, &env, p, true);
+	if (self && self->decl == kernel && fe->diags->nerror == before)
+		self->func = cx.f;
 	fe_body(&cx, kernel->body);
 	fe_finish_func(fe, cx.f);
 }

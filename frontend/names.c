@@ -325,6 +325,9 @@ void fe_check_names_kernel(struct fe *fe, struct fe_scope *scope, struct ast *ke
 		fe_error(&w.cx, DIAG_NO_OUTPUT, kernel->name_at,
 		         "declare one: -> y: f32[T, n], or an inout parameter",
 		         "'%s' has no output", kernel->name);
+	if (ast_count(kernel->kids) + ast_count(kernel->outs) > FE_MAX_ARGS)
+		fe_error(&w.cx, DIAG_ARITY, kernel->name_at, NULL,
+		         "a kernel has at most %d parameters", FE_MAX_ARGS);
 	for (struct ast *s = kernel->body; s; s = s->next)
 		walk_stmt(&w, s);
 	check_unused(&w);

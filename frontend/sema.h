@@ -61,8 +61,9 @@ struct fe_symbol {
 	struct fe_val val; /* CONST; PARAM and LOCAL while lowering */
 	unsigned param;    /* OUT and INOUT while lowering: index in the function's parameters */
 	void *model;       /* struct fe_mvar in a model */
-	struct fe_symbol *next; /* in order of declaration */
-	unsigned order;         /* fns: how many were declared before */
+	const struct ir_func *func; /* of a KERNEL whose parameters are sound, once it is lowered */
+	struct fe_symbol *next;     /* in order of declaration */
+	unsigned order;             /* fns: how many were declared before */
 };
 
 struct fe_scope {
