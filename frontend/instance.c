@@ -184,6 +184,8 @@ struct fe_val fe_call_fn(struct fe_ctx *cx, const struct ast *e, struct fe_symbo
 	bool ok = true;
 
 	fn->used = true;
+	if (fn->recursive)
+		return none;
 	for (const struct ast *p = fn->decl->kids; p && c.n < FE_MAX_ARGS; p = p->next) {
 		names[c.n++] = p->name;
 		need += p->value == NULL;

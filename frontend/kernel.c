@@ -193,6 +193,12 @@ static void write_out(struct fe_ctx *cx, const struct ast *s)
 	if (!src || y->val.kind == FE_BAD)
 		return;
 	p = &cx->f->param[y->param];
+	if (src->type.ndim != p->type.ndim || src->type.cols != p->type.cols) {
+		fe_error(cx, DIAG_TYPE_SHAPE, s->value->at, NULL, "'%s' is %s, this value is %s",
+		         s->name, ir_type_text(cx->fe->arena, p->type),
+		         ir_type_text(cx->fe->arena, src->type));
+		return;
+	}
 	/* a partial value cannot be stored at all, which is more to the point than that it cannot
 	 * be cast */
 	if (src->type.place != IR_PARTIAL && src->type.dtype != IR_BOOL) {

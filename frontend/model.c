@@ -177,7 +177,9 @@ static bool loop_range(struct fe_model *m, const struct ast *s, int64_t *lo, int
 {
 	const struct ast *a = s->kids->value, *b = s->kids->next->value;
 
-	if (!fe_want_int(&m->cx, a, lo, NULL) || !fe_want_int(&m->cx, b, hi, NULL))
+	bool from, to;
+
+	if (!fe_want_int(&m->cx, a, lo, &from) || !fe_want_int(&m->cx, b, hi, &to) || !from || !to)
 		return false;
 	if (*lo < *hi && *lo >= 0 && *hi <= INT32_MAX)
 		return true;

@@ -66,6 +66,7 @@ struct fe_model {
 	struct fe_loop loop[FE_MAX_LOOPS];
 	unsigned depth;
 	uint32_t serial;
+	int64_t turns; /* of loops that indices were checked for */
 	bool has_output;
 };
 

@@ -36,7 +36,8 @@ static bool check_element(struct fe_model *m, const struct ast *e, const struct 
 	return false;
 }
 
-enum { MAX_TURNS = 1 << 16 };
+/* For one index, and for all of a model: checking must not take long, whatever the file says. */
+enum { MAX_TURNS = 1 << 16, MAX_ALL_TURNS = 1 << 22 };
 
 /* Every turn of the loops around, or, where these are too many, the first and last turns. */
 static void check_index(struct fe_model *m, const struct ast *e, const struct fe_mvar *v)
@@ -47,7 +48,8 @@ static void check_index(struct fe_model *m, const struct ast *e, const struct fe
 
 	for (d = 0; d < m->depth && turns <= MAX_TURNS; d++)
 		turns *= m->loop[d].hi - m->loop[d].lo;
-	ends = turns > MAX_TURNS;
+	ends = turns > MAX_TURNS || m->turns > MAX_ALL_TURNS;
+	m->turns += ends ? 1 << m->depth : turns;
 	for (d = 0; d < m->depth; d++)
 		i[d] = m->loop[d].lo;
 	while (more) {
@@ -80,7 +82,7 @@ static struct fe_mvar *find_var(struct fe_model *m, const struct ast *e)
 		         "'%s' is not an operand", e->name);
 	} else if (!m->decl->lost_name && !m->fe->damaged) {
 		fe_error(&m->cx, DIAG_UNDEFINED, e->at, NULL, "'%s' is not defined", e->name);
-		fe_suggest(&m->cx, e->name, false);
+		fe_suggest(&m->cx, e->name, FE_WANT_VALUE);
 	}
 	return NULL;
 }
@@ -371,6 +373,6 @@ bool fe_model_call(struct fe_model *m, const struct ast *e, struct fe_mtype resu
 	fe_error(&m->cx, DIAG_UNKNOWN_CALL, e->name_at,
 	         y || fe_is_callable_name(e->name) ? "a model calls kernels and gemm" : NULL,
 	         "there is no kernel '%s'", e->name);
-	fe_suggest(&m->cx, e->name, true);
+	fe_suggest(&m->cx, e->name, FE_WANT_KERNEL);
 	return false;
 }
