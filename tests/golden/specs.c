@@ -36,17 +36,19 @@ static void report(bool ok, const char *name, const char *why)
 static char *read_file(const char *path, size_t *n)
 {
 	FILE *f = fopen(path, "rb");
-	char *text = malloc(LARGEST + 1);
+	char *text = NULL;
+	long size = -1;
 
-	if (!f || !text) {
-		free(text);
-		if (f)
-			fclose(f);
-		return NULL;
+	if (f && !fseek(f, 0, SEEK_END))
+		size = ftell(f);
+	if (size >= 0 && size < LARGEST && !fseek(f, 0, SEEK_SET))
+		text = malloc((size_t)size + 1);
+	if (text) {
+		*n = fread(text, 1, (size_t)size, f);
+		text[*n] = 0;
 	}
-	*n = fread(text, 1, LARGEST, f);
-	text[*n] = 0;
-	fclose(f);
+	if (f)
+		fclose(f);
 	return text;
 }
 
@@ -161,9 +163,9 @@ static void diag_case(const char *dir, const char *name)
  * passes'. */
 static bool elsewhere(int code)
 {
-	return code < 100 || code >= 600 || code == DIAG_TYPE_ARITY || code == DIAG_TYPE_DTYPE ||
-	       code == DIAG_TYPE_CALLEE || code == DIAG_PLACE_NEED_REPLICATED ||
-	       (code >= DIAG_FUSE_COMPUTED && code < 500);
+	return code < 100 || code >= 600 || code == DIAG_FILE || code == DIAG_TYPE_ARITY ||
+	       code == DIAG_TYPE_DTYPE || code == DIAG_TYPE_CALLEE ||
+	       code == DIAG_PLACE_NEED_REPLICATED || (code >= DIAG_FUSE_COMPUTED && code < 500);
 }
 
 static void check_codes(void)
