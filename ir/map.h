@@ -2,13 +2,11 @@
 #pragma once
 #include "support/arena.h"
 
-struct ir_pair {
-	const void *from;
-	void *to;
-};
-
 struct ir_map {
-	struct ir_pair *pair;
+	struct ir_pair {
+		const void *from;
+		void *to;
+	} * pair;
 	size_t mask;
 };
 

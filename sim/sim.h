@@ -1,9 +1,11 @@
 /*
- * The simulator: N ranks x CTAs x warps execute the text of PTX modules, under a chosen schedule, with every access
- * checked.  Design section 6; doc/simulator.md.  It shares no arithmetic with the evaluator or code generation.
+ * The simulator: N ranks x CTAs x warps execute the text of PTX modules, under a chosen schedule,
+ *with every access checked.  Design section 6; doc/simulator.md.  It shares no arithmetic with the
+ *evaluator or code generation.
  *
  *	struct sim *s = sim_new(&arena, &options);
- *	addresses from sim_alloc / sim_alloc_symmetric; contents by sim_write; sim_launch for every rank; sim_run; sim_read
+ *	addresses from sim_alloc / sim_alloc_symmetric; contents by sim_write; sim_launch for every
+ *rank; sim_run; sim_read
  *
  * One sim is used by one thread.  Everything lives in the caller's arena.
  */
@@ -25,42 +27,50 @@ enum sim_check {
 extern const char *const sim_check_name[SIM_NCHECKS];
 
 enum sim_schedule { SIM_ROUND_ROBIN, SIM_RANDOM, SIM_SLOW_RANK, SIM_NSCHEDULES };
-extern const char *const sim_schedule_name[SIM_NSCHEDULES];   /* "round-robin", "random", "slow-rank" */
+extern const char
+        *const sim_schedule_name[SIM_NSCHEDULES]; /* "round-robin", "random", "slow-rank" */
 
 /* How the switch sums (facts: ptx.md section 5).  Results are rounded once to the element type. */
 enum sim_sum {
-	SIM_SUM_RANK_ORDER,       /* f32, in order of ranks, to nearest even */
-	SIM_SUM_PERMUTED,         /* f32, in an order that differs by access and by requesting rank */
-	SIM_SUM_EXACT,            /* the exact sum to nearest even */
-	SIM_SUM_FAITHFUL,         /* either neighbour of the exact sum, by a keyed hash of access and requester */
+	SIM_SUM_RANK_ORDER, /* f32, in order of ranks, to nearest even */
+	SIM_SUM_PERMUTED,   /* f32, in an order that differs by access and by requesting rank */
+	SIM_SUM_EXACT,      /* the exact sum to nearest even */
+	SIM_SUM_FAITHFUL,   /* either neighbour of the exact sum, by a keyed hash of access and
+	                       requester */
 	SIM_NSUMS
 };
-extern const char *const sim_sum_name[SIM_NSUMS];             /* "rank-order", "permuted", "exact", "faithful" */
+extern const char
+        *const sim_sum_name[SIM_NSUMS]; /* "rank-order", "permuted", "exact", "faithful" */
 
 struct sim_access;
 struct sim_options {
-	unsigned ranks;           /* 1..SIM_MAX_RANKS */
-	uint64_t seed;            /* of schedules, permutations, perturbations; the same seed replays the same run */
+	unsigned ranks; /* 1..SIM_MAX_RANKS */
+	uint64_t seed;  /* of schedules, permutations, perturbations; the same seed replays the same
+	                   run */
 	enum sim_schedule schedule;
-	unsigned slow_rank;       /* SIM_SLOW_RANK: this one runs rarely */
+	unsigned slow_rank; /* SIM_SLOW_RANK: this one runs rarely */
 	enum sim_sum sum;
-	bool sum_no_negative_zero;     /* the switch returns +0 for -0 */
-	bool perturb_approx;      /* approximate instructions are off by up to their documented bound, by a keyed hash */
-	unsigned resident;        /* CTAs of a rank that run at once; 0: all */
-	unsigned max_start_delay; /* steps; each rank's launch starts after a random delay of at most this */
+	bool sum_no_negative_zero; /* the switch returns +0 for -0 */
+	bool perturb_approx; /* approximate instructions are off by up to their documented bound, by
+	                        a keyed hash */
+	unsigned resident;   /* CTAs of a rank that run at once; 0: all */
+	unsigned max_start_delay; /* steps; each rank's launch starts after a random delay of at
+	                             most this */
 	uint64_t max_steps;       /* warp instructions; 0: a large default */
-	bool jump_time;           /* when nothing can progress, advance %globaltimer so that time-outs fire, instead of reporting a deadlock */
+	bool jump_time; /* when nothing can progress, advance %globaltimer so that time-outs fire,
+	                   instead of reporting a deadlock */
 	/* events, for checkers to come (races, weak memory); NULL: none */
 	void (*on_access)(void *ctx, const struct sim_access *e);
 	void *ctx;
 };
 
 enum sim_access_kind { SIM_ACC_READ, SIM_ACC_WRITE, SIM_ACC_RMW, SIM_ACC_FENCE, SIM_ACC_BARRIER };
-struct sim_access {               /* one lane's access, by physical bytes; a multicast access is one event a replica */
+struct sim_access { /* one lane's access, by physical bytes; a multicast access is one event a
+	               replica */
 	enum sim_access_kind kind;
-	unsigned rank, cta, thread;   /* who */
-	unsigned home;                /* whose memory */
-	uint64_t offset;              /* in `home`'s memory; UINT64_MAX for fences and barriers */
+	unsigned rank, cta, thread; /* who */
+	unsigned home;              /* whose memory */
+	uint64_t offset;            /* in `home`'s memory; UINT64_MAX for fences and barriers */
 	uint32_t size;
 	bool shared, multicast;
 	enum ptx_order order;
@@ -69,43 +79,51 @@ struct sim_access {               /* one lane's access, by physical bytes; a mul
 };
 
 struct sim;
-struct sim_kernel;                /* a decoded entry of a module */
+struct sim_kernel; /* a decoded entry of a module */
 
 struct sim *sim_new(struct arena *a, const struct sim_options *o);
 
-/* Memory of one rank: `bytes` undefined bytes with guard bands on both sides.  Its address (never 0, at least 256-aligned). */
+/* Memory of one rank: `bytes` undefined bytes with guard bands on both sides.  Its address (never
+ * 0, at least 256-aligned). */
 uint64_t sim_alloc(struct sim *s, unsigned rank, uint64_t bytes, const char *name);
 
-/* One buffer on every rank.  uc[r] is rank r's address as every rank may use it; mc reaches all (0 when !multicast). */
+/* One buffer on every rank.  uc[r] is rank r's address as every rank may use it; mc reaches all (0
+ * when !multicast). */
 struct sim_symmetric {
 	uint64_t uc[SIM_MAX_RANKS];
 	uint64_t mc;
 };
-struct sim_symmetric sim_alloc_symmetric(struct sim *s, uint64_t bytes, bool multicast, const char *name);
+struct sim_symmetric sim_alloc_symmetric(struct sim *s, uint64_t bytes, bool multicast,
+                                         const char *name);
 
-/* Host access.  false: outside of an allocation.  sim_write defines the bytes; sim_undefine makes them undefined again. */
+/* Host access.  false: outside of an allocation.  sim_write defines the bytes; sim_undefine makes
+ * them undefined again. */
 bool sim_write(struct sim *s, uint64_t addr, const void *p, uint64_t n);
 bool sim_read(struct sim *s, uint64_t addr, void *p, uint64_t n);
 bool sim_undefine(struct sim *s, uint64_t addr, uint64_t n);
-bool sim_defined(struct sim *s, uint64_t addr, uint64_t n);   /* all n bytes are */
+bool sim_defined(struct sim *s, uint64_t addr, uint64_t n); /* all n bytes are */
 
 /* The PTX line that last wrote the byte; 0: the host, or nobody.  *rank: who. */
 uint32_t sim_writer(struct sim *s, uint64_t addr, unsigned *rank);
 
-/* Decodes an entry once, for any number of launches.  NULL when it uses what the simulator does not model: see sim_findings. */
+/* Decodes an entry once, for any number of launches.  NULL when it uses what the simulator does not
+ * model: see sim_findings. */
 const struct sim_kernel *sim_load(struct sim *s, const struct ptx_module *m, const char *entry);
 
-/* Queues a launch on a rank's stream (streams 0..3); launches of a stream run one after the other. */
-void sim_launch(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k, unsigned grid, unsigned block,
-		const void *params, uint32_t param_bytes);
+/* Queues a launch on a rank's stream (streams 0..3); launches of a stream run one after the other.
+ */
+void sim_launch(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
+                unsigned grid, unsigned block, const void *params, uint32_t param_bytes);
 
 /*
- * Queues a host function on a rank's stream: it is called when all that was queued there before it has finished, while other
- * ranks may be in the middle of anything, and may use the host accesses above.  So it stands for the kernels before and after
- * a collective that write its inputs and read its outputs.  When it returns false the run stops, without a finding.
- * The start delay (max_start_delay) comes before a rank's first queued item, whichever kind it is.
+ * Queues a host function on a rank's stream: it is called when all that was queued there before it
+ * has finished, while other ranks may be in the middle of anything, and may use the host accesses
+ * above.  So it stands for the kernels before and after a collective that write its inputs and read
+ * its outputs.  When it returns false the run stops, without a finding. The start delay
+ * (max_start_delay) comes before a rank's first queued item, whichever kind it is.
  */
-void sim_host(struct sim *s, unsigned rank, unsigned stream, bool (*fn)(void *ctx, struct sim *s, unsigned rank), void *ctx);
+void sim_host(struct sim *s, unsigned rank, unsigned stream,
+              bool (*fn)(void *ctx, struct sim *s, unsigned rank), void *ctx);
 
 /* Runs until all streams are empty.  false: a finding stopped it. */
 bool sim_run(struct sim *s);
@@ -113,15 +131,15 @@ bool sim_run(struct sim *s);
 struct sim_finding {
 	enum sim_check check;
 	unsigned rank, cta, thread;
-	uint32_t line;            /* PTX line, 0: none */
-	uint32_t loc_line;        /* spec line, 0: none */
-	const char *text;         /* one paragraph, complete: what, where, who waits for whom */
+	uint32_t line;     /* PTX line, 0: none */
+	uint32_t loc_line; /* spec line, 0: none */
+	const char *text;  /* one paragraph, complete: what, where, who waits for whom */
 	const struct sim_finding *next;
 };
 const struct sim_finding *sim_findings(const struct sim *s);
 void sim_render_findings(const struct sim *s, struct strbuf *out);
 
 struct sim_stats {
-	uint64_t warp_insns, lane_insns, launches, ns;   /* ns: modelled time */
+	uint64_t warp_insns, lane_insns, launches, ns; /* ns: modelled time */
 };
 struct sim_stats sim_stats(const struct sim *s);

@@ -1,0 +1,148 @@
+/* Loads and stores of global, shared and parameter memory. */
+#include "sim/exec.h"
+#include "sim/move.h"
+
+static enum sim_step load_param(struct sim_warp *w, const struct sim_op *op, uint32_t mask)
+{
+	const uint8_t *p = w->cta->launch->params + op->imm;
+
+	SIM_EACH (i, mask)
+		sim_load_lane(w, op, i, p);
+	return SIM_STEP_NEXT;
+}
+
+/* .nc promises that nobody writes the bytes while the grid runs. */
+static bool check_nc(struct sim *s, struct sim_warp *w, const struct sim_op *op, unsigned lane,
+                     const struct sim_block *b, uint64_t off, unsigned n)
+{
+	const struct sim_launch *l = w->cta->launch;
+	uint16_t since = (uint16_t)(s->started - l->when);
+
+	if (!b->written || (uint16_t)(s->started - b->last_write) > since)
+		return true;
+	for (uint64_t g = off / 2; g <= (off + n - 1) / 2; g++)
+		if (b->writer[g] && (uint16_t)(s->started - b->when[g]) <= since) {
+			sim_found(s, w, op, lane, SIM_READONLY,
+			          "%s was written while this grid runs, by %s",
+			          sim_address_text(s, b->addr + off), sim_writer_text(s, b, g * 2));
+			return false;
+		}
+	return true;
+}
+
+static enum sim_step load_global(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                                 uint32_t mask, const uint64_t *addr)
+{
+	const unsigned n = op->nv * (unsigned)op->size;
+	uint64_t seen[SIM_LANES] = {0};
+
+	SIM_EACH (i, mask) {
+		uint64_t off;
+		struct sim_block *b = sim_check_addr(s, w, op, i, addr[i], n, false, &off);
+
+		if (!b || !sim_check_defined(s, w, op, i, b, off, n))
+			return SIM_STEP_STOP;
+		if (op->insn->mod.nc && !check_nc(s, w, op, i, b, off, n))
+			return SIM_STEP_STOP;
+		sim_load_lane(w, op, i, b->data + off);
+		if (op->strong)
+			for (unsigned k = 0; k < op->nv; k++)
+				seen[i] = seen[i] * 31 +
+				          sim_get(b->data + off + k * op->size, op->size);
+		if (s->o.on_access)
+			sim_event(s, w, op, i, SIM_ACC_READ, b, off, n, false);
+	}
+	sim_note_load(w, op, mask, addr, seen);
+	return SIM_STEP_NEXT;
+}
+
+static enum sim_step store_global(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                                  uint32_t mask, const uint64_t *addr)
+{
+	const unsigned n = op->nv * (unsigned)op->size;
+	uint8_t buf[64];
+
+	SIM_EACH (i, mask) {
+		uint64_t off;
+		struct sim_block *b = sim_check_addr(s, w, op, i, addr[i], n, false, &off);
+
+		if (!b)
+			return SIM_STEP_STOP;
+		sim_store_lane(w, op, i, buf);
+		sim_store(s, w, op, b, off, buf, n);
+		if (s->o.on_access)
+			sim_event(s, w, op, i, SIM_ACC_WRITE, b, off, n, false);
+	}
+	sim_note_store(s, w);
+	return SIM_STEP_NEXT;
+}
+
+static enum sim_step load_shared(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                                 uint32_t mask, const uint64_t *addr)
+{
+	const unsigned n = op->nv * (unsigned)op->size;
+
+	SIM_EACH (i, mask) {
+		const uint8_t *p = sim_shared_access(s, w, op, i, addr[i], n, true, false);
+
+		if (!p)
+			return SIM_STEP_STOP;
+		sim_load_lane(w, op, i, p);
+	}
+	return SIM_STEP_NEXT;
+}
+
+static enum sim_step store_shared(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                                  uint32_t mask, const uint64_t *addr)
+{
+	const unsigned n = op->nv * (unsigned)op->size;
+
+	SIM_EACH (i, mask) {
+		uint8_t *p = sim_shared_access(s, w, op, i, addr[i], n, false, true);
+
+		if (!p)
+			return SIM_STEP_STOP;
+		sim_store_lane(w, op, i, p);
+	}
+	return SIM_STEP_NEXT;
+}
+
+typedef enum sim_step access_fn(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                                uint32_t mask, const uint64_t *addr);
+
+/* Sends the lanes of a generic access to the spaces that their addresses are in. */
+static enum sim_step by_space(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                              uint32_t mask, access_fn *global, access_fn *shared)
+{
+	uint64_t addr[SIM_LANES];
+	uint32_t in_shared = 0;
+	enum sim_step r = SIM_STEP_NEXT;
+
+	SIM_EACH (i, mask) {
+		addr[i] = sim_lane_addr(w, op, i);
+		if (op->space == PTX_SHARED) {
+			in_shared |= 1u << i;
+		} else if (op->space == PTX_GENERIC &&
+		           addr[i] >> SIM_ADDR_SHIFT == SIM_SHARED_NUMBER) {
+			in_shared |= 1u << i;
+			addr[i] -= SIM_SHARED_WINDOW;
+		}
+	}
+	if (in_shared)
+		r = shared(s, w, op, in_shared, addr);
+	if (mask & ~in_shared && r == SIM_STEP_NEXT)
+		r = global(s, w, op, mask & ~in_shared, addr);
+	return r;
+}
+
+enum sim_step exec_ld(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
+{
+	if (op->space == PTX_PARAM)
+		return load_param(w, op, mask);
+	return by_space(s, w, op, mask, load_global, load_shared);
+}
+
+enum sim_step exec_st(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
+{
+	return by_space(s, w, op, mask, store_global, store_shared);
+}

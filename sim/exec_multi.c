@@ -1,0 +1,103 @@
+/*
+ * multimem: one address, a replica on every rank.  Stores and reductions reach the replicas one by
+ * one, in an order of the seed's, and others may run between two replicas.
+ */
+#include "sim/exec.h"
+#include "sim/move.h"
+#include "sim/rmw.h"
+#include "sim/switch.h"
+
+enum sim_step exec_mm_ld(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
+{
+	const unsigned n = op->nv * (unsigned)op->size;
+	uint64_t addr[SIM_LANES] = {0}, seen[SIM_LANES] = {0};
+
+	SIM_EACH (i, mask) {
+		uint64_t off, key, sum[8];
+		const uint8_t *from[SIM_MAX_RANKS];
+		struct sim_block *b;
+
+		addr[i] = sim_lane_addr(w, op, i);
+		b = sim_check_addr(s, w, op, i, addr[i], n, true, &off);
+		if (!b)
+			return SIM_STEP_STOP;
+		for (unsigned r = 0; r < s->o.ranks; r++) {
+			if (!sim_check_defined(s, w, op, i, b->replica[r], off, n))
+				return SIM_STEP_STOP;
+			from[r] = b->replica[r]->data + off;
+			if (s->o.on_access)
+				sim_event(s, w, op, i, SIM_ACC_READ, b->replica[r], off, n, true);
+		}
+		key = sim_mix(sim_mix(sim_mix(s->o.seed, addr[i]), w->cta->launch->rank),
+		              w->cta->launch->number);
+		sim_switch_sum(s, op, from, key, sum);
+		seen[i] = sum[0];
+		for (unsigned k = 0; k < op->nv; k++)
+			sim_set_element(w, op, k, i, sum[k]);
+	}
+	sim_note_load(w, op, mask, addr, seen);
+	return SIM_STEP_NEXT;
+}
+
+/* One lane's access to one replica. */
+static bool reach(struct sim *s, struct sim_warp *w, const struct sim_op *op, unsigned i,
+                  struct sim_block *b, uint64_t off)
+{
+	const bool red = op->insn->op == PTX_mm_red;
+	const unsigned n = op->nv * (unsigned)op->size;
+	uint8_t buf[64];
+
+	if (red && !sim_check_defined(s, w, op, i, b, off, n))
+		return false;
+	for (unsigned k = 0; k < op->nv; k++) {
+		uint64_t x = sim_element(w, op, k, i);
+
+		if (red)
+			x = sim_reduce(op->insn->mod.red, op->type,
+			               sim_get(b->data + off + k * op->size, op->size), x);
+		sim_put(buf + k * op->size, x, op->size);
+	}
+	sim_store(s, w, op, b, off, buf, n);
+	if (s->o.on_access)
+		sim_event(s, w, op, i, red ? SIM_ACC_RMW : SIM_ACC_WRITE, b, off, n, true);
+	return true;
+}
+
+/* Replica by replica; w->replica says how many have been reached, when others ran in between. */
+static enum sim_step broadcast(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                               uint32_t mask)
+{
+	const unsigned n = op->nv * (unsigned)op->size;
+	uint8_t order[SIM_MAX_RANKS];
+
+	if (!w->replica)
+		w->order_key = sim_random(s);
+	sim_permute(order, s->o.ranks, w->order_key);
+	while (w->replica < s->o.ranks) {
+		SIM_EACH (i, mask) {
+			uint64_t off;
+			struct sim_block *b =
+			        sim_check_addr(s, w, op, i, sim_lane_addr(w, op, i), n, true, &off);
+
+			if (!b || !reach(s, w, op, i, b->replica[order[w->replica]], off))
+				return SIM_STEP_STOP;
+		}
+		w->replica++;
+		sim_note_store(s, w);
+		if (s->o.schedule != SIM_ROUND_ROBIN && w->replica < s->o.ranks &&
+		    sim_random(s) % 16 == 0)
+			return SIM_STEP_STAY;
+	}
+	w->replica = 0;
+	return SIM_STEP_NEXT;
+}
+
+enum sim_step exec_mm_st(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
+{
+	return broadcast(s, w, op, mask);
+}
+
+enum sim_step exec_mm_red(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
+{
+	return broadcast(s, w, op, mask);
+}

@@ -1,0 +1,320 @@
+/*
+ * Who runs next: ranks, streams, launches, CTAs, warps.  All choices come from one generator, so a
+ * seed replays a run.
+ *
+ * A warp runs for a burst of instructions.  Warps that wait are out of the lists that are drawn
+ * from; when only those are left, all of them are let run a few more turns, and if none of those
+ * changes anything, that is a deadlock.
+ */
+#include "sim/internal.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { TURN = 64, GRACE = 24, JUMPS = 48 };
+#define DEFAULT_STEPS UINT64_C(20000000000)
+
+uint64_t sim_random(struct sim *s)
+{
+	uint64_t z = s->rng += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+struct sim *sim_new(struct arena *a, const struct sim_options *o)
+{
+	struct sim *s = arena_new(a, struct sim);
+
+	s->arena = a;
+	s->o = *o;
+	if (!s->o.ranks || s->o.ranks > SIM_MAX_RANKS)
+		s->o.ranks = s->o.ranks ? SIM_MAX_RANKS : 1;
+	if (!s->o.max_steps)
+		s->o.max_steps = DEFAULT_STEPS;
+	s->o.slow_rank %= s->o.ranks;
+	s->rng = sim_mix(o->seed, 1);
+	s->ns = 1000;
+	s->slow_odds = 64u << sim_random(s) % 5;
+	s->tail = &s->findings;
+	for (unsigned r = 0; r < s->o.ranks; r++)
+		for (unsigned t = 0; t < SIM_STREAMS; t++)
+			s->rank[r].tail[t] = &s->rank[r].stream[t];
+	return s;
+}
+
+static struct sim_list *list_of(struct sim *s, const struct sim_warp *w, enum sim_state state)
+{
+	struct sim_rank *r = &s->rank[w->cta->launch->rank];
+
+	return state == SIM_READY ? &r->ready : state == SIM_WAITING ? &r->waiting : NULL;
+}
+
+void sim_set_state(struct sim *s, struct sim_warp *w, enum sim_state state)
+{
+	struct sim_list *from = list_of(s, w, w->state), *to = list_of(s, w, state);
+
+	if (from) {
+		struct sim_warp *last = from->w[--from->n];
+
+		from->w[w->where] = last;
+		last->where = w->where;
+	}
+	if (to) {
+		to->w = arena_grow(s->arena, to->w, to->n, &to->cap, to->n + 1,
+		                   sizeof(struct sim_warp *));
+		w->where = (unsigned)to->n;
+		to->w[to->n++] = w;
+	}
+	s->nwaiting -= w->state == SIM_WAITING;
+	s->nwaiting += state == SIM_WAITING;
+	w->state = state;
+}
+
+static void queue(struct sim *s, struct sim_launch *l)
+{
+	struct sim_rank *r = &s->rank[l->rank];
+
+	l->start_at = UINT64_MAX;
+	*r->tail[l->stream] = l;
+	r->tail[l->stream] = &l->next;
+	l->number = r->launched++;
+	s->pending++;
+}
+
+void sim_host(struct sim *s, unsigned rank, unsigned stream,
+              bool (*fn)(void *ctx, struct sim *s, unsigned rank), void *ctx)
+{
+	struct sim_launch *l;
+
+	if (rank >= s->o.ranks || stream >= SIM_STREAMS)
+		return;
+	l = arena_new(s->arena, struct sim_launch);
+	l->host = fn;
+	l->host_ctx = ctx;
+	l->rank = rank;
+	l->stream = stream;
+	queue(s, l);
+}
+
+void sim_launch(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
+                unsigned grid, unsigned block, const void *params, uint32_t param_bytes)
+{
+	const unsigned most = k && k->fn->maxntid ? k->fn->maxntid : SIM_MAX_WARPS * SIM_LANES;
+	struct sim_launch *l;
+
+	if (!k || rank >= s->o.ranks || stream >= SIM_STREAMS) {
+		sim_found_at(s, rank, SIM_PARAM, NULL,
+		             "launch on rank %u, stream %u: there are %u ranks, %d streams%s", rank,
+		             stream, s->o.ranks, SIM_STREAMS, k ? "" : ", and no kernel was given");
+		return;
+	}
+	if (!block || block > most || param_bytes != k->param_bytes) {
+		sim_found_at(s, rank, SIM_PARAM, NULL,
+		             "'%s' launched with %u threads a CTA and %u bytes of arguments; it "
+		             "takes 1 to %u "
+		             "threads and %u bytes",
+		             k->fn->name, block, param_bytes, most, k->param_bytes);
+		return;
+	}
+	l = arena_new(s->arena, struct sim_launch);
+	l->kernel = k;
+	l->rank = rank;
+	l->stream = stream;
+	l->grid = grid;
+	l->block = block;
+	l->params = arena_alloc(s->arena, param_bytes + 1);
+	memcpy(l->params, params, param_bytes);
+	queue(s, l);
+}
+
+void sim_launch_done(struct sim *s, struct sim_launch *l)
+{
+	struct sim_rank *r = &s->rank[l->rank];
+
+	r->stream[l->stream] = l->next;
+	if (!l->next)
+		r->tail[l->stream] = &r->stream[l->stream];
+	r->finished++;
+	s->pending--;
+	s->progress++;
+	s->stats.launches += !l->host;
+}
+
+/* In which order the CTAs of a launch start. */
+static void order_ctas(struct sim *s, struct sim_launch *l)
+{
+	l->order = arena_news(s->arena, uint32_t, l->grid);
+	for (unsigned i = 0; i < l->grid; i++)
+		l->order[i] = i;
+	if (s->o.schedule == SIM_ROUND_ROBIN && !s->o.resident)
+		return;
+	for (unsigned i = l->grid; i > 1; i--) {
+		unsigned j = (unsigned)(sim_random(s) % i);
+		uint32_t t = l->order[i - 1];
+
+		l->order[i - 1] = l->order[j];
+		l->order[j] = t;
+	}
+}
+
+/* Steps before a rank's first item; the others follow at once. */
+static uint64_t start_delay(struct sim *s, const struct sim_launch *l)
+{
+	return l->number == 0 && s->o.max_start_delay ? sim_random(s) % (s->o.max_start_delay + 1)
+	                                              : 0;
+}
+
+/* Starts what may start at the head of a stream. */
+static void advance_stream(struct sim *s, unsigned rank, unsigned stream)
+{
+	struct sim_rank *r = &s->rank[rank];
+	struct sim_launch *l;
+
+	while ((l = r->stream[stream])) {
+		if (l->start_at == UINT64_MAX)
+			l->start_at = s->steps + start_delay(s, l);
+		if (s->steps < l->start_at)
+			return;
+		if (l->host) {
+			s->stopped |= !l->host(l->host_ctx, s, rank);
+			sim_launch_done(s, l);
+			if (s->stopped)
+				return;
+			continue;
+		}
+		if (!l->started) {
+			l->started = true;
+			l->when = ++s->started;
+			order_ctas(s, l);
+		}
+		while (l->begun < l->grid && (!s->o.resident || r->resident < s->o.resident))
+			sim_cta_start(s, l, l->order[l->begun++]);
+		if (l->grid)
+			return;
+		sim_launch_done(s, l);
+	}
+}
+
+/* Starts launches and CTAs; returns the number of ready warps. */
+static size_t advance(struct sim *s)
+{
+	size_t n = 0;
+
+	for (unsigned r = 0; r < s->o.ranks; r++) {
+		for (unsigned t = 0; t < SIM_STREAMS; t++)
+			if (s->rank[r].stream[t])
+				advance_stream(s, r, t);
+		n += s->rank[r].ready.n;
+	}
+	return n;
+}
+
+/* The least start time of a launch that has not begun; UINT64_MAX: none. */
+static uint64_t next_start(const struct sim *s)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned r = 0; r < s->o.ranks; r++)
+		for (unsigned t = 0; t < SIM_STREAMS; t++) {
+			const struct sim_launch *l = s->rank[r].stream[t];
+
+			if (l && !l->started && l->start_at < least)
+				least = l->start_at;
+		}
+	return least;
+}
+
+/* Draws a rank with ready warps. */
+static unsigned draw_rank(struct sim *s, size_t ready)
+{
+	const struct sim_rank *slow = &s->rank[s->o.slow_rank];
+	unsigned r;
+
+	if (s->o.schedule == SIM_ROUND_ROBIN) {
+		do
+			s->turn = (s->turn + 1) % s->o.ranks;
+		while (!s->rank[s->turn].ready.n);
+		return s->turn;
+	}
+	do
+		r = (unsigned)(sim_random(s) % s->o.ranks);
+	while (!s->rank[r].ready.n || (s->o.schedule == SIM_SLOW_RANK && r == s->o.slow_rank &&
+	                               slow->ready.n != ready && sim_random(s) % s->slow_odds));
+	return r;
+}
+
+static bool run_burst(struct sim *s, size_t ready)
+{
+	struct sim_rank *r = &s->rank[draw_rank(s, ready)];
+	unsigned burst;
+	size_t i;
+
+	if (s->o.schedule == SIM_ROUND_ROBIN) {
+		i = r->turn++ % r->ready.n;
+		burst = TURN;
+	} else {
+		i = (size_t)(sim_random(s) % r->ready.n);
+		burst = 1u << sim_random(s) % 10;
+		if (s->o.schedule == SIM_SLOW_RANK && r == &s->rank[s->o.slow_rank] &&
+		    r->ready.n != ready)
+			burst = 1;
+	}
+	return sim_run_warp(s, r->ready.w[i], burst);
+}
+
+/* Nothing is ready.  false: nothing can come any more. */
+static bool unblock(struct sim *s, unsigned *idle, uint64_t *seen)
+{
+	uint64_t start = next_start(s);
+
+	if (s->progress != *seen)
+		*idle = 0;
+	*seen = s->progress;
+	if (start != UINT64_MAX && s->steps < start) {
+		s->ns += start - s->steps;
+		s->steps = start;
+		return true;
+	}
+	if (s->nwaiting && *idle < (s->o.jump_time ? GRACE + JUMPS : GRACE)) {
+		if (s->o.jump_time && *idle >= GRACE)
+			s->ns += UINT64_C(1000) << (*idle - GRACE);
+		++*idle;
+		sim_wake_all(s);
+		return true;
+	}
+	return false;
+}
+
+bool sim_run(struct sim *s)
+{
+	unsigned idle = 0;
+	uint64_t seen = s->progress;
+
+	while (!s->findings && !s->stopped && s->pending) {
+		size_t ready;
+
+		if (s->wake)
+			sim_wake_all(s);
+		ready = advance(s);
+		if (!s->pending || s->stopped)
+			break;
+		if (!ready) {
+			if (!unblock(s, &idle, &seen))
+				sim_report_deadlock(s);
+			continue;
+		}
+		if (!run_burst(s, ready))
+			break;
+		if (s->steps > s->o.max_steps)
+			sim_found_at(s, 0, SIM_LIMIT, NULL,
+			             "%" PRIu64 " warp instructions were executed", s->steps);
+	}
+	s->stats.ns = s->ns;
+	return !s->findings && !s->stopped;
+}
+
+struct sim_stats sim_stats(const struct sim *s)
+{
+	return s->stats;
+}

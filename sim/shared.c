@@ -1,0 +1,137 @@
+/*
+ * Shared memory of a CTA: bounds by variable, defined bytes, and races.  Warps are ordered by
+ * barriers alone: each warp counts its barriers, and knows of every other warp the count it is
+ * ordered after.  A word keeps its last writer and two readers that are not ordered with one
+ * another.
+ */
+#include "sim/internal.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { OURS = 1, DEFINED = 2 };
+
+static bool ordered(const struct sim_cta *c, unsigned me, unsigned thread, uint32_t clock)
+{
+	unsigned v = thread / SIM_LANES;
+
+	if (thread == me)
+		return true;
+	if (v == me / SIM_LANES)
+		return clock < c->clock[v];
+	return c->seen[me / SIM_LANES][v] > clock;
+}
+
+static bool race(struct sim *s, struct sim_warp *w, const struct sim_op *op, unsigned lane,
+                 const char *name, uint64_t at, const char *what, unsigned other, uint32_t line)
+{
+	sim_found(s, w, op, lane, SIM_SHARED_RACE,
+	          "'%s' + %" PRIu64 " of shared memory: thread %u %s it at PTX line %u, with no "
+	          "barrier between",
+	          name, at, other, what, line);
+	return false;
+}
+
+/* Checks one word and notes the access; false: a race was reported. */
+static bool touch(struct sim *s, struct sim_warp *w, const struct sim_op *op, unsigned lane,
+                  const struct sim_shared_var *v, uint64_t addr, uint8_t bytes, bool write)
+{
+	struct sim_cta *c = w->cta;
+	struct sim_word *x = &c->word[addr / 4];
+	const unsigned me = sim_thread(w, lane);
+	const uint64_t at = addr - v->at;
+
+	if ((x->wmask & bytes) && !ordered(c, me, x->wthread, x->wclock))
+		return race(s, w, op, lane, v->name, at, "wrote", x->wthread, x->wline);
+	if (write) {
+		if ((x->rmask & bytes) && !ordered(c, me, x->rthread, x->rclock))
+			return race(s, w, op, lane, v->name, at, "read", x->rthread, x->rline);
+		if ((x->rmask2 & bytes) && !ordered(c, me, x->rthread2, x->rclock2))
+			return race(s, w, op, lane, v->name, at, "read", x->rthread2, x->rline2);
+		x->wthread = (uint16_t)me;
+		x->wclock = c->clock[w->index];
+		x->wline = op->insn->line;
+		x->wmask = bytes;
+		return true;
+	}
+	if (x->rmask && x->rthread / SIM_LANES != w->index) {
+		x->rthread2 = x->rthread;
+		x->rclock2 = x->rclock;
+		x->rline2 = x->rline;
+		x->rmask2 = x->rmask;
+	}
+	x->rthread = (uint16_t)me;
+	x->rclock = c->clock[w->index];
+	x->rline = op->insn->line;
+	x->rmask = bytes;
+	return true;
+}
+
+static const struct sim_shared_var *variable_at(const struct sim_kernel *k, uint64_t addr)
+{
+	for (uint32_t i = 0; i < k->nshared; i++)
+		if (addr >= k->shared[i].at && addr - k->shared[i].at < k->shared[i].size)
+			return &k->shared[i];
+	return NULL;
+}
+
+uint8_t *sim_shared_access(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                           unsigned lane, uint64_t addr, unsigned n, bool read, bool write)
+{
+	struct sim_cta *c = w->cta;
+	const struct sim_shared_var *v = variable_at(c->launch->kernel, addr);
+
+	if (!v || n > v->at + v->size - addr) {
+		sim_found(s, w, op, lane, SIM_BOUNDS,
+		          "%u bytes at shared address %" PRIu64 ", %s%s%s", n, addr,
+		          v ? "which pass the end of '" : "where no variable is", v ? v->name : "",
+		          v ? "'" : "");
+		return NULL;
+	}
+	if (addr & (n - 1)) {
+		sim_found(s, w, op, lane, SIM_ALIGN,
+		          "'%s' + %" PRIu64
+		          " of shared memory is not a multiple of the access's %u bytes",
+		          v->name, addr - v->at, n);
+		return NULL;
+	}
+	for (unsigned k = 0; k < n; k++) {
+		if (read && !(c->shared_defined[addr + k] & DEFINED)) {
+			sim_found(s, w, op, lane, SIM_UNINIT_MEM,
+			          "'%s' + %" PRIu64
+			          " of shared memory has not been written by this CTA",
+			          v->name, addr + k - v->at);
+			return NULL;
+		}
+		if (write)
+			c->shared_defined[addr + k] |= DEFINED;
+	}
+	for (unsigned k = 0; k < n && !(read && write); k += 4) { /* atomics do not race */
+		uint8_t bytes = (uint8_t)((n >= 4 ? 15u : (1u << n) - 1) << (addr & 3));
+
+		if (read && !touch(s, w, op, lane, v, addr + k, bytes, false))
+			return NULL;
+		if (write && !touch(s, w, op, lane, v, addr + k, bytes, true))
+			return NULL;
+	}
+	if (s->o.on_access)
+		sim_event(s, w, op, lane,
+		          read && write ? SIM_ACC_RMW
+		          : read        ? SIM_ACC_READ
+		                        : SIM_ACC_WRITE,
+		          NULL, addr, n, false);
+	return c->shared + addr;
+}
+
+void sim_shared_barrier(struct sim_cta *c, uint32_t warps)
+{
+	uint32_t most[SIM_MAX_WARPS] = {0};
+
+	SIM_EACH (i, warps) {
+		c->seen[i][i] = ++c->clock[i];
+		for (unsigned v = 0; v < c->nwarp; v++)
+			if (c->seen[i][v] > most[v])
+				most[v] = c->seen[i][v];
+	}
+	SIM_EACH (j, warps)
+		memcpy(c->seen[j], most, sizeof most);
+}
