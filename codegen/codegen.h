@@ -14,6 +14,7 @@ enum cg_order { CG_FORMAL, CG_HW, CG_STRICT };
 int cg_protocol_by_name(const char *s);
 const char *cg_protocol_name(enum cg_protocol p);
 int cg_order_by_name(const char *s);
+const char *cg_order_name(enum cg_order o);
 
 struct cg_target {
 	const char *name;         /* "sm_90" */

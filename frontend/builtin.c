@@ -76,7 +76,21 @@ static void add(struct names *l, const char *s)
 
 enum { ENOUGH_ERRORS = 100, ENOUGH_NAMES = 5000 };
 
-void fe_suggest(const struct fe_ctx *cx, const char *name, bool call)
+static bool suits(const struct fe_symbol *y, enum fe_want want)
+{
+	switch (want) {
+	case FE_WANT_CALL:
+		return y->kind == FE_SYM_FN;
+	case FE_WANT_KERNEL:
+		return y->kind == FE_SYM_KERNEL;
+	case FE_WANT_OUTPUT:
+		return y->kind == FE_SYM_OUT || y->kind == FE_SYM_INOUT;
+	default:
+		return y->kind == FE_SYM_CONST || y->kind >= FE_SYM_LOCAL;
+	}
+}
+
+void fe_suggest(const struct fe_ctx *cx, const char *name, enum fe_want want)
 {
 	struct names l = {.arena = cx->fe->arena};
 	const char *near;
@@ -85,20 +99,15 @@ void fe_suggest(const struct fe_ctx *cx, const char *name, bool call)
 	if (cx->fe->diags->nerror > ENOUGH_ERRORS)
 		return;
 	for (const struct fe_scope *s = cx->scope; s; s = s->parent)
-		for (const struct fe_symbol *y = s->first; y && l.n < ENOUGH_NAMES; y = y->next) {
-			bool callee =
-			        y->kind == FE_SYM_FN || (cx->in_model && y->kind == FE_SYM_KERNEL);
-			bool value = y->kind == FE_SYM_CONST || y->kind >= FE_SYM_LOCAL;
-
-			if (call ? callee : value)
+		for (const struct fe_symbol *y = s->first; y && l.n < ENOUGH_NAMES; y = y->next)
+			if (suits(y, want))
 				add(&l, y->name);
-		}
-	for (int i = 0; call && i < IR_NOPS; i++)
+	for (int i = 0; want == FE_WANT_CALL && i < IR_NOPS; i++)
 		if (ir_op_info[i].pub)
 			add(&l, ir_op_info[i].text);
-	for (int i = 0; call && i < FE_NBUILTINS; i++)
+	for (int i = 0; want == FE_WANT_CALL && i < FE_NBUILTINS; i++)
 		add(&l, fe_builtin_name[i]);
-	if (call && cx->in_model)
+	if (want == FE_WANT_KERNEL)
 		add(&l, "gemm");
 	near = nearest_name(name, l.s, l.n);
 	if (near)

@@ -237,7 +237,7 @@ struct fe_val fe_call_expr(struct fe_ctx *cx, const struct ast *e)
 	} else if (!y && !cx->walked) {
 		fe_error(cx, DIAG_UNKNOWN_CALL, e->name_at, NULL,
 		         "there is no operation or function '%s'", e->name);
-		fe_suggest(cx, e->name, true);
+		fe_suggest(cx, e->name, FE_WANT_CALL);
 	}
 	return bad();
 }

@@ -143,6 +143,6 @@ void fe_check_sets(struct fe *fe)
 		fe_error(&cx, DIAG_SET, (struct span){0, 0},
 		         "--set gives a const of the spec another value",
 		         "--set %s: there is no const of that name", fe->o->set[i].name);
-		fe_suggest(&cx, fe->o->set[i].name, false);
+		fe_suggest(&cx, fe->o->set[i].name, FE_WANT_VALUE);
 	}
 }

@@ -148,22 +148,25 @@ static struct fe_val arithmetic(const struct fe_ctx *cx, enum ast_op op, struct 
 	return over ? overflow(cx, at) : make_int(r);
 }
 
-/* && || on bools; == and != on bools and dtypes. */
+/* && || on bools; == and != on bools and dtypes; the rest is wrong. */
 static struct fe_val logic(const struct fe_ctx *cx, enum ast_op op, struct span at, struct fe_val a,
                            struct fe_val b)
 {
 	const char *text = ast_op_text[op];
+	bool same = a.kind == FE_BOOL ? a.b == b.b : a.dtype == b.dtype;
 
-	if (a.kind != b.kind)
-		return wrong_kind(cx, at, text, a.kind == FE_BOOL || a.kind == FE_DTYPE ? b : a);
-	if (op == AST_EQ || op == AST_NE) {
-		bool eq = a.kind == FE_BOOL ? a.b == b.b : a.dtype == b.dtype;
-
-		return make_bool(eq == (op == AST_EQ));
+	if (op == AST_AND || op == AST_OR) {
+		if (a.kind != FE_BOOL || b.kind != FE_BOOL)
+			return wrong_kind(cx, at, text, a.kind == FE_BOOL ? b : a);
+		return make_bool(op == AST_AND ? a.b && b.b : a.b || b.b);
 	}
-	if (a.kind != FE_BOOL || (op != AST_AND && op != AST_OR))
-		return wrong_kind(cx, at, text, a);
-	return make_bool(op == AST_AND ? a.b && b.b : a.b || b.b);
+	if (op != AST_EQ && op != AST_NE)
+		return wrong_kind(cx, at, text, fe_is_number(a) ? b : a);
+	if (a.kind == b.kind)
+		return make_bool(same == (op == AST_EQ));
+	fe_error(cx, DIAG_CONST_KIND, at, NULL, "'%s' cannot compare %s with %s", text,
+	         fe_kind_text(a.kind), fe_kind_text(b.kind));
+	return bad();
 }
 
 struct fe_val fe_const_binary(const struct fe_ctx *cx, enum ast_op op, const struct ast *e,

@@ -135,7 +135,7 @@ static struct fe_val name_value(struct fe_ctx *cx, const struct ast *e)
 		         ast_kind_text[y->decl->kind]);
 	} else {
 		fe_error(cx, DIAG_UNDEFINED, e->at, NULL, "'%s' is not defined", e->name);
-		fe_suggest(cx, e->name, false);
+		fe_suggest(cx, e->name, FE_WANT_VALUE);
 	}
 	return bad();
 }

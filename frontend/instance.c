@@ -76,7 +76,7 @@ static void bind_params(struct fe_ctx *in, struct fe_scope *env, const struct ca
 {
 	unsigned i = 0;
 
-	for (struct ast *p = c->fn->decl->kids; p; p = p->next, i++) {
+	for (struct ast *p = c->fn->decl->kids; p && i < c->n; p = p->next, i++) {
 		struct fe_val v = c->val[i];
 		struct fe_ctx constant = *in;
 		struct fe_symbol *y;
@@ -184,6 +184,8 @@ struct fe_val fe_call_fn(struct fe_ctx *cx, const struct ast *e, struct fe_symbo
 	bool ok = true;
 
 	fn->used = true;
+	if (fn->recursive)
+		return none;
 	for (const struct ast *p = fn->decl->kids; p && c.n < FE_MAX_ARGS; p = p->next) {
 		names[c.n++] = p->name;
 		need += p->value == NULL;

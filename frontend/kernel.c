@@ -193,6 +193,12 @@ static void write_out(struct fe_ctx *cx, const struct ast *s)
 	if (!src || y->val.kind == FE_BAD)
 		return;
 	p = &cx->f->param[y->param];
+	if (src->type.ndim != p->type.ndim || src->type.cols != p->type.cols) {
+		fe_error(cx, DIAG_TYPE_SHAPE, s->value->at, NULL, "'%s' is %s, this value is %s",
+		         s->name, ir_type_text(cx->fe->arena, p->type),
+		         ir_type_text(cx->fe->arena, src->type));
+		return;
+	}
 	/* a partial value cannot be stored at all, which is more to the point than that it cannot
 	 * be cast */
 	if (src->type.place != IR_PARTIAL && src->type.dtype != IR_BOOL) {
@@ -278,6 +284,8 @@ void fe_lower_kernel(struct fe *fe, struct ast *kernel)
 {
 	struct fe_scope env;
 	struct fe_ctx cx = {.fe = fe, .scope = &env, .walked = true};
+	struct fe_symbol *self = fe_scope_own(&fe->file, kernel->name);
+	unsigned before = fe->diags->nerror;
 
 	fe_scope_init(&env, fe->arena, &fe->file);
 	cx.f = ir_func_new(fe->module, kernel->name, true, kernel->name_at);
@@ -287,6 +295,8 @@ void fe_lower_kernel(struct fe *fe, struct ast *kernel)
 	for (struct ast *p = kernel->outs; p; p = p->next)
 		if (!fe_scope_own(&env, p->name))
 			add_param(&cx, &env, p, true);
+	if (self && self->decl == kernel && fe->diags->nerror == before)
+		self->func = cx.f;
 	fe_body(&cx, kernel->body);
 	fe_finish_func(fe, cx.f);
 }

@@ -87,7 +87,7 @@ static void walk_name(struct walk *w, const struct ast *e)
 		if (w->owner->lost_name || w->cx.fe->damaged)
 			return;
 		fe_error(&w->cx, DIAG_UNDEFINED, e->at, NULL, "'%s' is not defined", e->name);
-		fe_suggest(&w->cx, e->name, false);
+		fe_suggest(&w->cx, e->name, FE_WANT_VALUE);
 		return;
 	}
 	y->used = true;
@@ -104,8 +104,11 @@ static void walk_name(struct walk *w, const struct ast *e)
 /* A fn calls fns declared before it, so recursion cannot happen unseen. */
 static void check_order(struct walk *w, const struct ast *e, const struct fe_symbol *fn)
 {
+	struct fe_symbol *self = fe_find_fn(&w->local, w->owner->name);
+
 	if (!w->order || fn->order < w->order)
 		return;
+	self->recursive = true;
 	if (fn->decl == w->owner)
 		fe_error(&w->cx, DIAG_RECURSION, e->name_at, "a function cannot call itself",
 		         "'%s' calls itself", e->name);
@@ -147,7 +150,7 @@ static void walk_callee(struct walk *w, const struct ast *e)
 		return;
 	fe_error(&w->cx, DIAG_UNKNOWN_CALL, e->name_at, NULL,
 	         "there is no operation or function '%s'", e->name);
-	fe_suggest(&w->cx, e->name, true);
+	fe_suggest(&w->cx, e->name, FE_WANT_CALL);
 }
 
 static void walk_expr(struct walk *w, const struct ast *e)
@@ -192,7 +195,7 @@ static void walk_out(struct walk *w, struct ast *s)
 		fe_error(&w->cx, DIAG_OUT_UNKNOWN, s->name_at,
 		         "outputs are declared after '->', or as inout parameters",
 		         "'%s' is not an output of '%s'", s->name, w->owner->name);
-		fe_suggest(&w->cx, s->name, false);
+		fe_suggest(&w->cx, s->name, FE_WANT_OUTPUT);
 		return;
 	}
 	if (y->written) {
@@ -219,11 +222,14 @@ static void walk_return(struct walk *w, const struct ast *s)
 
 static void walk_stmt(struct walk *w, struct ast *s)
 {
+	struct fe_symbol *dtype;
+
 	switch (s->kind) {
 	case AST_BIND:
 		walk_expr(w, s->value);
-		if (s->type)
-			walk_callee(w, s->type);
+		dtype = s->type ? fe_scope_find(&w->local, s->type->name) : NULL;
+		if (dtype)
+			dtype->used = true;
 		declare_local(w, FE_SYM_LOCAL, s->name, s->name_at, s);
 		break;
 	case AST_OUT:
@@ -325,6 +331,9 @@ void fe_check_names_kernel(struct fe *fe, struct fe_scope *scope, struct ast *ke
 		fe_error(&w.cx, DIAG_NO_OUTPUT, kernel->name_at,
 		         "declare one: -> y: f32[T, n], or an inout parameter",
 		         "'%s' has no output", kernel->name);
+	if (ast_count(kernel->kids) + ast_count(kernel->outs) > FE_MAX_ARGS)
+		fe_error(&w.cx, DIAG_ARITY, kernel->name_at, NULL,
+		         "a kernel has at most %d parameters", FE_MAX_ARGS);
 	for (struct ast *s = kernel->body; s; s = s->next)
 		walk_stmt(&w, s);
 	check_unused(&w);

@@ -126,8 +126,9 @@ void fe_stray(struct fe_parser *p, const char *text, size_t n, struct span at)
 		diag_at(p->diags, DIAG_ERROR, DIAG_STRAY, at, "'%c' means nothing here", text[0]);
 	else
 		diag_at(p->diags, DIAG_ERROR, DIAG_STRAY, at,
-		        "%zu byte%s outside ASCII, of which specs are written", n,
-		        n == 1 ? "" : "s");
+		        n == 1 ? "%zu byte that means nothing here: specs are ASCII text"
+		               : "%zu bytes that mean nothing here: specs are ASCII text",
+		        n);
 }
 
 void fe_syntax_error(struct fe_parser *p, struct span at, const char *expected)

@@ -57,12 +57,14 @@ struct fe_symbol {
 	struct span at;
 	struct ast *decl;
 	bool used, written;
+	bool recursive; /* a fn that is not looked into */
 	struct span written_at;
 	struct fe_val val; /* CONST; PARAM and LOCAL while lowering */
 	unsigned param;    /* OUT and INOUT while lowering: index in the function's parameters */
 	void *model;       /* struct fe_mvar in a model */
-	struct fe_symbol *next; /* in order of declaration */
-	unsigned order;         /* fns: how many were declared before */
+	const struct ir_func *func; /* of a KERNEL whose parameters are sound, once it is lowered */
+	struct fe_symbol *next;     /* in order of declaration */
+	unsigned order;             /* fns: how many were declared before */
 };
 
 struct fe_scope {
@@ -123,7 +125,8 @@ void fe_error(const struct fe_ctx *cx, enum diag_code code, struct span at, cons
 void fe_note(const struct fe_ctx *cx, struct span at, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
 /* "did you mean" over what is visible from `s` (and operations and functions, for calls). */
-void fe_suggest(const struct fe_ctx *cx, const char *name, bool call);
+enum fe_want { FE_WANT_VALUE, FE_WANT_CALL, FE_WANT_KERNEL, FE_WANT_OUTPUT };
+void fe_suggest(const struct fe_ctx *cx, const char *name, enum fe_want want);
 bool fe_reserved(const char *name);
 
 /* ---- builtins that are not operations of the IR (builtin.c) ---- */

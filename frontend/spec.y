@@ -32,7 +32,7 @@ static struct ast_list lost(struct fe_parser *p);
 %define api.prefix {fe_yy}
 %define api.location.type {struct span}
 %define parse.error custom
-%define lr.type ielr
+%define lr.type canonical-lr
 %define lr.default-reduction accepting
 %locations
 %expect 0

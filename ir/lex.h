@@ -7,7 +7,7 @@ enum ir_token {
 	IR_TOK_BAD = 1,
 	IR_TOK_NAME = 2,
 	IR_TOK_NUMBER = 3,
-	IR_TOK_REF = 4 /* else: the character */
+	IR_TOK_REF = 4, /* else: the character */
 };
 
 struct ir_lexer {

@@ -2,11 +2,13 @@
 #pragma once
 #include "support/arena.h"
 
+struct ir_pair {
+	const void *from;
+	void *to;
+};
+
 struct ir_map {
-	struct ir_pair {
-		const void *from;
-		void *to;
-	} * pair;
+	struct ir_pair *pair;
 	size_t mask;
 };
 

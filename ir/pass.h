@@ -1,35 +1,50 @@
 /*
- * The passes, in order, each in its own file pass_*.c.  pass.c holds the table and runs it: after each pass the
- * verifier, the dump if asked, and the caller's hook (tests evaluate the IR there).
+ * The passes, in order, each in its own file pass_*.c.  pass.c holds the table and runs it: after
+ * each pass the verifier, the dump if asked, and the caller's hook (tests evaluate the IR there).
  */
 #pragma once
 #include "ir/ir.h"
 #include "support/status.h"
 
 struct ir_pass_options {
-	unsigned tp;              /* 0: not known yet (check without --tp); splits are then symbolic, which is all passes need */
-	const char *stop_after;   /* a pass's name, or NULL; an unknown name is ST_USAGE */
-	struct strbuf *dump;      /* NULL: no dumps; else the IR after each pass, with a heading */
+	unsigned tp; /* 0: not known yet (check without --tp); splits are then symbolic, which is
+	                all passes need */
+	const char *stop_after; /* a pass's name, or NULL; an unknown name is ST_USAGE */
+	struct strbuf *dump;    /* NULL: no dumps; else the IR after each pass, with a heading */
 	/* called after every pass that changed or kept the module; NULL: not called */
 	void (*hook)(void *ctx, const char *pass, const struct ir_module *m, enum ir_form form);
 	void *ctx;
 };
 
 /*
- * Runs the passes over the kernels of m, in place.  Remarks (why a gather was made, why reorder did not apply) and
- * errors go to d.  ST_INPUT: the spec is wrong; ST_INTERNAL: the verifier found a wrong pass; d has the program.
+ * Runs the passes over the kernels of m, in place.  Remarks (why a gather was made, why reorder did
+ * not apply) and errors go to d.  ST_INPUT: the spec is wrong; ST_INTERNAL: the verifier found a
+ * wrong pass; d has the program.
  */
 enum status ir_run_passes(struct ir_module *m, const struct ir_pass_options *o, struct diags *d);
 
 /* The passes' names in order, NULL-terminated. */
 extern const char *const ir_pass_names[];
 
-/* One row each in pass.c's table; contract in the file. */
-bool ir_pass_expand(struct ir_func *f, struct diags *d);    /* fns into their callers */
-bool ir_pass_place(struct ir_func *f, struct diags *d);     /* slices, gathers explicit; carried -> sharded (row-owned) */
-bool ir_pass_merge(struct ir_func *f, struct diags *d);     /* all_reduce(a) + all_reduce(b) -> all_reduce(a + b) where allowed */
-bool ir_pass_reorder(struct ir_func *f, struct diags *d);   /* all_reduce, row-local work -> reduce_scatter, work, all_gather */
-bool ir_pass_constants(struct ir_func *f, struct diags *d); /* fold constants, exact identities only */
+/*
+ * One row each in pass.c's table; the contract is at the head of its file.  False: an error was
+ * given to d.
+ *
+ *	expand      fns into their callers
+ *	place       slices and gathers explicit; carried -> sharded (row-owned)
+ *	merge       all_reduce(a) + all_reduce(b) -> all_reduce(a + b) where allowed
+ *	reorder     all_reduce, row-local work -> reduce_scatter, work, all_gather
+ *	constants   folded; exact identities only
+ *	cse, dce
+ *	fuse        loads and stores; the row program between
+ */
+/* clang-format off */
+bool ir_pass_expand(struct ir_func *f, struct diags *d);
+bool ir_pass_place(struct ir_func *f, struct diags *d);
+bool ir_pass_merge(struct ir_func *f, struct diags *d);
+bool ir_pass_reorder(struct ir_func *f, struct diags *d);
+bool ir_pass_constants(struct ir_func *f, struct diags *d);
 bool ir_pass_cse(struct ir_func *f, struct diags *d);
 bool ir_pass_dce(struct ir_func *f, struct diags *d);
-bool ir_pass_fuse(struct ir_func *f, struct diags *d);      /* loads and stores; the row program between */
+bool ir_pass_fuse(struct ir_func *f, struct diags *d);
+/* clang-format on */

@@ -2,17 +2,15 @@
  * fuse: the kernel becomes loads, a row program, stores.
  *
  * Before: form PLACED, after reorder and dce.  After: form FUSED, on own rows if any value was
- *sharded, else on all rows, in canonical order: loads in order of parameters, then work depth first
- *from the stores in order of parameters, each store directly behind its value; numbers from 0, no
- *names.
- *
- *	reduce_scatter(param) -> load_sum     slice(param), param -> load     out -> store,
- *store_all
+ * sharded, else on all rows: reduce_scatter of a parameter is load_sum, a parameter or its slice is
+ * load, out is store or store_all.  Canonical order: loads in order of parameters, then work depth
+ * first from the stores in order of parameters, each store directly behind its value; numbers from
+ * 0, no names.
  *
  * Since all work is row-local, own rows of operands suffice for own rows of results: what reorder
- *left replicated moves too, once its reason is gone.  A sum over ranks of a computed value needs a
- *second kernel (E420); but under `allow merged_sums` sums may be regrouped, and reduce_scatter(a *
- *s + b) is load_sum(a) * s + load_sum(b), in f32.
+ * left replicated moves too, once its reason is gone.  A sum over ranks of a computed value needs a
+ * second kernel (E420); but under `allow merged_sums` sums may be regrouped, and
+ * reduce_scatter(a * s + b) is load_sum(a) * s + load_sum(b), in f32.
  */
 #include "ir/edit.h"
 #include "ir/map.h"

@@ -151,7 +151,7 @@ static enum status run(struct job *j)
 		s = ST_INTERNAL;
 	}
 	strbuf_init(&text, &j->scratch);
-	diags_render(&j->d, DIAG_REMARK, &text);
+	diags_render(&j->d, j->o.remarks ? DIAG_REMARK : DIAG_WARNING, &text);
 	j->code->diagnostics = arena_strndup(&j->code->arena, text.s, text.n);
 	return s;
 }

@@ -65,6 +65,7 @@ struct plait_compile_options {
 	const struct plait_set *set;
 	size_t nset;
 	size_t memory_limit; /* bytes a compilation may take; 0: 1 GiB */
+	bool remarks;        /* also say what the compiler chose and why: gathers, reorderings */
 };
 
 #define PLAIT_COMPILE_OPTIONS_INIT                                  \
@@ -84,7 +85,7 @@ enum plait_status plait_compile(const struct plait_compile_options *o, plait_cod
 /* NULL is accepted. */
 void plait_code_free(plait_code *c);
 
-/* Errors, warnings and remarks as text, one after another; "" when there are none.  NULL gives "out
+/* Errors, warnings and, if asked for, remarks, as text; "" when there are none.  NULL gives "out
  * of memory". */
 const char *plait_code_diagnostics(const plait_code *c);
 

@@ -25,20 +25,38 @@ static char *read_file(const char *path, size_t *len)
 	return text;
 }
 
+static int write_ptx(const plait_code *code, size_t i, const char *dir)
+{
+	char path[4096];
+	size_t len;
+	const char *ptx = plait_code_ptx(code, i, &len);
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/%s.ptx", dir, plait_code_name(code, i));
+	f = fopen(path, "w");
+	if (!f || fwrite(ptx, 1, len, f) != len) {
+		perror(path);
+		if (f)
+			fclose(f);
+		return 1;
+	}
+	return fclose(f) != 0;
+}
+
 static void describe(const plait_code *code, size_t i)
 {
 	struct plait_kernel_info k = PLAIT_KERNEL_INFO_INIT;
 
 	plait_code_info(code, i, &k);
-	fprintf(stderr, "%s: entry %s, %s, %" PRIu32 " threads, contract %016" PRIx64 "\n",
-	        plait_code_name(code, i), plait_code_entry(code, i), k.protocol, k.threads,
-	        k.contract);
+	printf("%s: entry %s, %s, %" PRIu32 " threads, contract %016" PRIx64 "\n",
+	       plait_code_name(code, i), plait_code_entry(code, i), k.protocol, k.threads,
+	       k.contract);
 	for (size_t p = 0; p < k.nparam; p++) {
 		struct plait_param_info info = PLAIT_PARAM_INFO_INIT;
 
 		plait_code_param(code, i, p, &info);
-		fprintf(stderr, "    %s: %s, %" PRId64 " columns, %s\n", info.name, info.dtype,
-		        info.cols, info.placement);
+		printf("    %s: %s, %" PRId64 " columns, %s\n", info.name, info.dtype, info.cols,
+		       info.placement);
 	}
 }
 
@@ -50,7 +68,8 @@ int main(int argc, char **argv)
 	char *text;
 
 	if (argc < 2) {
-		fprintf(stderr, "usage: %s SPEC [TP]   (plait %s)\n", argv[0], plait_version());
+		fprintf(stderr, "usage: %s SPEC [TP [DIR]]   (plait %s)\n", argv[0],
+		        plait_version());
 		return 2;
 	}
 	text = read_file(argv[1], &o.text_len);
@@ -67,7 +86,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", argv[1], plait_status_text(s));
 	for (size_t i = 0; i < plait_code_count(code); i++) {
 		describe(code, i);
-		printf("%s", plait_code_ptx(code, i, NULL));
+		if (argc > 3 && write_ptx(code, i, argv[3]))
+			s = PLAIT_ENV;
 	}
 	plait_code_free(code);
 	free(text);

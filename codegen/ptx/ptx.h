@@ -22,8 +22,9 @@ enum ptx_op {
 /* Register classes: name prefix, bits, declaration type. */
 #define PTX_CLASSES(X)                                                           \
 	X(PRED, "%p", 1, "pred")                                                 \
-	X(B16, "%h", 16, "b16") X(B32, "%r", 32, "b32") X(B64, "%rd", 64, "b64") \
-	        X(F32, "%f", 32, "f32") X(F64, "%fd", 64, "f64")
+	X(B16, "%h", 16, "b16")                                                  \
+	X(B32, "%r", 32, "b32") X(B64, "%rd", 64, "b64") X(F32, "%f", 32, "f32") \
+	        X(F64, "%fd", 64, "f64")
 enum ptx_class {
 #define X(ID, prefix, bits, decl) PTX_C_##ID,
 	PTX_CLASSES(X)
@@ -296,8 +297,23 @@ bool ptx_verify(const struct ptx_module *m, struct diags *d);
 
 /* ---- templates (template.c): PTX with holes; templates/README.md has the rules ---- */
 
-struct ptx_template { /* one file of templates/, embedded at build time by tools of codegen/ptx */
+enum ptx_hole_kind {
+	PTX_HOLE_REG = 1, /* a register of the class, or a vector of n */
+	PTX_HOLE_VALUE,   /* a register of the class, or an integer */
+	PTX_HOLE_LABEL,
+	PTX_HOLE_SYM, /* a variable */
+};
+
+struct ptx_hole { /* declared in the head of the template: //   $name   type   meaning */
+	const char *name;
+	enum ptx_hole_kind kind;
+	enum ptx_type type; /* PTX_T_none for labels and variables */
+	unsigned n;         /* > 1: a vector */
+};
+
+struct ptx_template { /* one file of templates/, embedded at build time (embed.c) */
 	const char *name, *text;
+	const struct ptx_hole *holes; /* ends with name NULL */
 };
 extern const struct ptx_template ptx_templates[]; /* ends with name NULL */
 const struct ptx_template *ptx_template_find(const char *name);

@@ -193,7 +193,7 @@ static void each_pass_keeps_the_meaning_of_random_kernels(void **state)
 		compared += run_trial(seed + i, &whole);
 		fused += whole;
 	}
-	print_message("%u of %u kernels fused, %u comparisons\n", fused, (unsigned)trials,
+	print_message("# %u of %u kernels fused, %u comparisons\n", fused, (unsigned)trials,
 	              compared);
 	if (trials > 100)
 		assert_in_range(fused, trials / 3, trials);

@@ -1,0 +1,175 @@
+/*
+ * A kernel's parameters, in PTX and for the caller, and the contract that ranks must agree on.
+ */
+#include "codegen/emit.h"
+#include "support/hash.h"
+#include <string.h>
+
+int64_t cg_param_ld(const struct ir_param *q)
+{
+	return q->ld ? q->ld : q->type.ndim == 0 ? 1 : q->type.cols;
+}
+
+unsigned cg_param_align(const struct ir_param *q)
+{
+	uint64_t row = (uint64_t)cg_param_ld(q) * cg_dtype_bytes(q->type.dtype);
+	unsigned align = 16;
+
+	/* What the leading dimension gives; a single row ([cols]) starts at the base, which is
+	 * aligned to 16. */
+	while (q->type.ndim == 2 && row % align != 0)
+		align /= 2;
+	if (q->type.ndim == 0)
+		align = cg_dtype_bytes(q->type.dtype);
+	return q->align && q->align < align ? q->align : align;
+}
+
+/* PTX identifiers: letters, digits, _ and $; ours begin with a prefix that no keyword has. */
+const char *cg_symbol(struct arena *a, const char *prefix, const char *name, const char *suffix)
+{
+	char *s = arena_printf(a, "%s%s%s", prefix, name, suffix);
+
+	for (char *c = s; *c; c++)
+		if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+		      (*c >= '0' && *c <= '9') || *c == '_'))
+			*c = '_';
+	return s;
+}
+
+static struct cg_arg *add_arg(struct cg_kernel *k, struct arena *a, enum cg_arg_kind kind,
+                              unsigned param, const char *name)
+{
+	struct cg_arg *g = &k->arg[k->narg++];
+	uint32_t size = kind == CG_ARG_ROWS || kind == CG_ARG_RANK ? 4 : 8;
+
+	(void)a;
+	k->param_bytes = (k->param_bytes + size - 1) / size * size;
+	*g = (struct cg_arg){
+	        .kind = kind, .param = param, .offset = k->param_bytes, .size = size, .name = name};
+	k->param_bytes += size;
+	return g;
+}
+
+/* Which addresses of a parameter the row program uses. */
+static void uses_of(const struct cg_rowprog *rp, unsigned param, bool *uc, bool *mc, bool *stored)
+{
+	*uc = *mc = *stored = false;
+	for (unsigned i = 0; i < rp->nval; i++) {
+		const struct cg_value *v = &rp->val[i];
+		bool reads = cg_is_load(v->ir) || cg_is_constant(v->ir);
+
+		if (v->ir->param != param || !(cg_is_store(v->ir) || (reads && v->used)))
+			continue;
+		if (v->ir->op == IR_OP_LOAD_SUM || v->ir->op == IR_OP_STORE_ALL)
+			*mc = true;
+		else
+			*uc = true;
+		*stored |= cg_is_store(v->ir);
+	}
+}
+
+static void describe(struct cg_param *out, const struct ir_param *q, bool mc, bool constant)
+{
+	*out = (struct cg_param){
+	        .name = q->name,
+	        .type = q->type,
+	        .mode = q->mode,
+	        .ld = cg_param_ld(q),
+	        .align = cg_param_align(q),
+	        .symmetric = mc ? CG_SYM_MULTICAST : CG_SYM_NONE,
+	        .local_index = q->type.ndim == 2 && q->type.place == IR_SHARDED,
+	        .constant = constant,
+	};
+}
+
+void cg_abi_make(struct cg_kernel *k, const struct cg_rowprog *rp, struct arena *a)
+{
+	const struct ir_func *f = rp->func;
+
+	k->nparam = f->nparam;
+	k->param = arena_news(a, struct cg_param, f->nparam + 1);
+	k->arg = arena_news(a, struct cg_arg, 2 * f->nparam + 4);
+	for (unsigned i = 0; i < f->nparam; i++) {
+		bool uc, mc, stored;
+
+		uses_of(rp, i, &uc, &mc, &stored);
+		describe(&k->param[i], &f->param[i], mc, f->param[i].type.ndim < 2);
+		if (uc)
+			add_arg(k, a, CG_ARG_UC, i, cg_symbol(a, "p_", f->param[i].name, ""));
+		if (mc)
+			add_arg(k, a, CG_ARG_MC, i, cg_symbol(a, "p_", f->param[i].name, "_mc"));
+	}
+	if (k->plan.communicates) {
+		add_arg(k, a, CG_ARG_WS_UC, 0, "ws");
+		add_arg(k, a, CG_ARG_WS_MC, 0, "ws_mc");
+	}
+	add_arg(k, a, CG_ARG_ROWS, 0, "rows");
+	if (k->plan.own_rows || k->plan.communicates)
+		add_arg(k, a, CG_ARG_RANK, 0, "rank");
+}
+
+struct ptx_opnd cg_arg_load(struct cg_emit *e, enum cg_arg_kind kind, unsigned param)
+{
+	for (unsigned i = 0; i < e->k->narg; i++) {
+		const struct cg_arg *g = &e->k->arg[i];
+		struct ptx_opnd sym = {.kind = PTX_SYM, .cls = PTX_C_B64, .sym = g->name}, v;
+
+		if (g->kind != kind || g->param != param)
+			continue;
+		v = ptx_ld(e->f, ptx_MODS(.space = PTX_PARAM), g->size == 4 ? PTX_T_u32 : PTX_T_u64,
+		           ptx_at(sym, 0));
+		return g->size == 4 ? v : ptx_cvta_to_space(e->f, PTX_GLOBAL, v);
+	}
+	return (struct ptx_opnd){0};
+}
+
+#define HASH(h, x) hash_bytes((h), &(x), sizeof(x))
+
+static uint64_t hash_text(uint64_t h, const char *s)
+{
+	return hash_bytes(h, s, strlen(s) + 1);
+}
+
+/* Field by field: structures have padding. */
+static uint64_t hash_plan(uint64_t h, const struct cg_plan *p)
+{
+	const uint64_t x[] = {
+	        p->protocol,     p->order,     p->tp,       (uint64_t)p->cols,
+	        p->elems,        p->threads,   p->vecs,     p->in_flight,
+	        p->stages,       p->smem,      p->max_ctas, p->own_rows,
+	        p->communicates, CG_MAX_RANKS, CG_MAX_CTAS, sizeof(struct cg_workspace)};
+
+	return hash_text(HASH(h, x), p->target->name);
+}
+
+static uint64_t hash_value(uint64_t h, const struct cg_rowprog *rp, const struct ir_value *v)
+{
+	const int64_t x[] = {v->op,        v->type.dtype, v->type.ndim,     v->type.place,
+	                     v->type.cols, v->n,          (int64_t)v->param};
+
+	h = HASH(HASH(h, x), v->num);
+	for (unsigned i = 0; i < v->nsrc; i++) {
+		const int64_t at = cg_value_of(v->src[i]) - rp->val;
+
+		h = HASH(h, at);
+	}
+	return h;
+}
+
+uint64_t cg_contract(const struct cg_kernel *k, const struct cg_rowprog *rp)
+{
+	uint64_t h = hash_plan(HASH_INIT, &k->plan);
+
+	for (unsigned i = 0; i < k->nparam; i++) {
+		const struct cg_param *q = &k->param[i];
+		const int64_t x[] = {q->type.dtype, q->type.ndim,          q->type.place,
+		                     q->type.cols,  (int64_t)q->mode,      q->ld,
+		                     q->align,      (int64_t)q->symmetric, q->local_index,
+		                     q->constant};
+
+		h = hash_text(HASH(h, x), q->name);
+	}
+	for (unsigned i = 0; i < rp->nval; i++)
+		h = hash_value(h, rp, rp->val[i].ir);
+	return hash_text(h, rp->func->name);
+}

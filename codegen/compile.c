@@ -1,0 +1,97 @@
+/*
+ * One kernel, from fused IR to a verified PTX module.
+ */
+#include "codegen/emit.h"
+#include <string.h>
+
+/* Lines in the spec itself; what comes from the prelude keeps the line before it. */
+static void set_locs(struct cg_rowprog *rp, const struct cg_options *o)
+{
+	uint32_t line = 0, col = 0;
+
+	for (unsigned i = 0; i < rp->nval; i++) {
+		struct cg_value *v = &rp->val[i];
+
+		if (o->places && !span_none(v->ir->at)) {
+			struct diag_place p = diag_place(o->places, v->ir->at);
+
+			if (p.src && (!o->spec_name || strcmp(p.src->name, o->spec_name) == 0)) {
+				line = p.line;
+				col = p.col;
+			}
+		}
+		v->loc_line = line;
+		v->loc_col = col;
+	}
+}
+
+static const char *header(const struct cg_kernel *k, const struct cg_options *o, struct arena *a)
+{
+	const struct cg_plan *p = &k->plan;
+
+	return arena_printf(a,
+	                    "plait: kernel %s%s%s\n"
+	                    "%s, order %s, tp %u; rows of %lld elements: %u threads x %u vectors x "
+	                    "%u, %u rows in flight\n"
+	                    "contract %016llx",
+	                    k->name, o->spec_name ? " of " : "", o->spec_name ? o->spec_name : "",
+	                    cg_protocol_name(p->protocol), cg_order_name(p->order), p->tp,
+	                    (long long)p->cols, p->threads, p->vecs, p->elems, p->in_flight,
+	                    (unsigned long long)k->contract);
+}
+
+static void add_params(struct cg_emit *e)
+{
+	for (unsigned i = 0; i < e->k->narg; i++)
+		ptx_param_add(e->f, e->k->arg[i].size == 4 ? PTX_T_u32 : PTX_T_u64,
+		              e->k->arg[i].name);
+}
+
+/* The least .version and .target that hold what is used; a target of one architecture only when
+ * asked for. */
+static struct ptx_module *new_module(const struct cg_kernel *k, const struct cg_options *o,
+                                     struct arena *a)
+{
+	const struct cg_target *t = o->target;
+	struct ptx_module *m = ptx_module_new(a, 70, 80, 0);
+
+	if (t->suffix) {
+		m->version = t->version;
+		m->sm = t->sm;
+		m->sm_suffix = t->suffix;
+	} else if (k->plan.communicates) {
+		m->version = 82;
+		m->sm = 90;
+	}
+	m->header = header(k, o, a);
+	m->loc_file = o->places ? o->spec_name : NULL;
+	return m;
+}
+
+enum status cg_compile(const struct ir_func *f, const struct cg_options *o, struct arena *a,
+                       struct diags *d, struct cg_kernel **out)
+{
+	struct cg_kernel *k = arena_new(a, struct cg_kernel);
+	struct cg_rowprog *rp = cg_rowprog_new(f, a, d);
+	struct cg_emit e = {.a = a, .d = d, .o = o, .rp = rp, .k = k, .p = &k->plan};
+
+	*out = NULL;
+	if (!rp || !cg_plan_make(&k->plan, rp, o, a, d))
+		return ST_INPUT;
+	k->name = cg_symbol(a, "", f->name, "");
+	cg_abi_make(k, rp, a);
+	k->contract = cg_contract(k, rp);
+	k->module = new_module(k, o, a);
+	set_locs(rp, o);
+	e.f = ptx_fn_new(k->module, k->name);
+	e.f->maxntid = k->plan.threads;
+	add_params(&e);
+	if (!cg_emit_kernel(&e))
+		return ST_INTERNAL;
+	ptx_module_minimum(k->module);
+	ptx_param_layout(e.f);
+	if (!ptx_verify(k->module, d))
+		return ST_INTERNAL;
+	*out = k;
+	return ST_OK;
+}

@@ -1,0 +1,230 @@
+/*
+ * The software pipeline.  The loop over a CTA's rows is unrolled over the rows in flight, one slot
+ *of registers each:
+ *
+ *	slot s:   level 0 of row i, from the slot's registers; stores that are ready
+ *	          issue the loads of row i + in_flight * grid into the slot
+ *	          reductions: shuffles, bar.sync
+ *	          level 1, ...
+ *
+ * A load is issued after the last level that reads its registers, right before the barrier that
+ *ends this level: the assembler does not move it across bar.sync, and sinks it to its use from any
+ *other place (facts: ptx.md section 3).
+ */
+#include "codegen/emit.h"
+
+static struct ptx_opnd special(struct cg_emit *e, enum ptx_special s)
+{
+	return ptx_mov(e->f, PTX_T_u32, ptx_spec(s));
+}
+
+/* Rows [begin, end) of T: own ones are [min(T, rank * c), min(T, (rank + 1) * c)), c = ceil(T /
+ * tp). */
+static void set_domain(struct cg_emit *e)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd c, wide, first, last, tp = ptx_imm(e->p->tp);
+
+	e->T = cg_arg_load(e, CG_ARG_ROWS, 0);
+	e->rank = cg_arg_load(e, CG_ARG_RANK, 0);
+	e->end = e->T;
+	if (!e->p->own_rows)
+		return;
+	c = ptx_div(f, PTX_T_u32, ptx_add(f, PTX_T_u32, e->T, ptx_imm(e->p->tp - 1)), tp);
+	wide = ptx_cvt(f, PTX_T_u64, PTX_T_u32, e->T);
+	first = ptx_mul_wide(f, PTX_T_u32, e->rank, c);
+	last = ptx_add(f, PTX_T_u64, first, ptx_cvt(f, PTX_T_u64, PTX_T_u32, c));
+	first = ptx_cvt(f, PTX_T_u32, PTX_T_u64, ptx_min(f, PTX_T_u64, first, wide));
+	last = ptx_cvt(f, PTX_T_u32, PTX_T_u64, ptx_min(f, PTX_T_u64, last, wide));
+	e->begin = first;
+	e->end = last;
+}
+
+static void prologue(struct cg_emit *e)
+{
+	const struct ir_func *func = e->rp->func;
+	struct ptx_fn *f = e->f;
+	unsigned whole = e->p->threads * (e->p->vecs - 1);
+
+	e->tid = special(e, PTX_TID_X);
+	e->cta = special(e, PTX_CTAID_X);
+	e->grid = special(e, PTX_NCTAID_X);
+	e->lane = ptx_and(f, PTX_T_b32, e->tid, ptx_imm(31));
+	e->lane0 = ptx_setp(f, PTX_EQ, PTX_T_u32, e->lane, ptx_imm(0));
+	e->tid0 = ptx_setp(f, PTX_EQ, PTX_T_u32, e->tid, ptx_imm(0));
+	set_domain(e);
+	e->ahead = ptx_mul(f, PTX_T_u32, e->grid, ptx_imm(e->p->in_flight));
+	if (whole + e->p->threads > e->rp->nvec)
+		e->live = ptx_setp(f, PTX_LT, PTX_T_u32, e->tid, ptx_imm(e->rp->nvec - whole));
+	e->uc = arena_news(e->a, struct ptx_opnd, func->nparam);
+	e->mc = arena_news(e->a, struct ptx_opnd, func->nparam);
+	for (unsigned i = 0; i < func->nparam; i++) {
+		e->uc[i] = cg_arg_load(e, CG_ARG_UC, i);
+		e->mc[i] = cg_arg_load(e, CG_ARG_MC, i);
+	}
+	cg_thread_offsets(e);
+	cg_reduce_setup(e);
+}
+
+/* Loads whose last reader is `level`; all of them for the rows that start the pipeline. */
+static void issue(struct cg_emit *e, const struct cg_slot *s, int level, struct ptx_opnd row)
+{
+	struct ptx_opnd valid = {0};
+	struct cg_row r;
+
+	cg_row_set(&r, row);
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		const struct cg_value *v = &e->rp->val[i];
+		unsigned last = v->home == CG_HOME_ROW ? 0 : v->last;
+
+		if (!cg_is_load(v->ir) || !v->used || (level >= 0 && last != (unsigned)level))
+			continue;
+		if (!valid.kind)
+			valid = ptx_setp(e->f, PTX_LT, PTX_T_u32, row, e->end);
+		cg_at(e, v);
+		cg_prefetch(e, s, v, &r, valid);
+	}
+}
+
+static bool issues_at(const struct cg_emit *e, unsigned level)
+{
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		const struct cg_value *v = &e->rp->val[i];
+
+		if (cg_is_load(v->ir) && v->used && (v->home == CG_HOME_ROW ? 0 : v->last) == level)
+			return true;
+	}
+	return false;
+}
+
+/* The CTA's first row. */
+static struct ptx_opnd first_row(struct cg_emit *e)
+{
+	return e->begin.kind ? ptx_add(e->f, PTX_T_u32, e->begin, e->cta) : e->cta;
+}
+
+static void fill_pipeline(struct cg_emit *e)
+{
+	struct ptx_opnd row = first_row(e);
+
+	for (unsigned s = 0; s < e->p->in_flight; s++) {
+		ptx_comment(e->f, s ? NULL : "the first rows");
+		issue(e, &e->slot[s], -1, row);
+		if (s + 1 < e->p->in_flight)
+			row = ptx_add(e->f, PTX_T_u32, row, e->grid);
+	}
+}
+
+static void store_vecs(struct cg_emit *e, unsigned level, unsigned vec)
+{
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		struct cg_value *v = &e->rp->val[i];
+
+		if (cg_is_store(v->ir) && v->level == level &&
+		    e->rp->func->param[v->ir->param].type.cols > 1)
+			cg_store_vec(e, v, vec);
+	}
+}
+
+static void store_rows(struct cg_emit *e, unsigned level)
+{
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		struct cg_value *v = &e->rp->val[i];
+
+		if (cg_is_store(v->ir) && v->level == level &&
+		    e->rp->func->param[v->ir->param].type.cols == 1)
+			cg_store_row(e, v);
+	}
+}
+
+static void emit_level(struct cg_emit *e, const struct cg_slot *s, unsigned level)
+{
+	ptx_comment(e->f, arena_printf(e->a, "level %u", level));
+	cg_row_set(&e->row, e->row.index);
+	cg_eval_row(e, level);
+	cg_reduce_begin(e, level);
+	for (unsigned vec = 0; vec < e->p->vecs; vec++) {
+		for (unsigned pair = 0; pair < e->p->elems / 2; pair++) {
+			cg_eval_pair(e, level, vec, pair);
+			cg_reduce_pair(e, level, vec, pair);
+		}
+		store_vecs(e, level, vec);
+	}
+	store_rows(e, level);
+	cg_reduce_groups(e, level);
+	if (issues_at(e, level))
+		issue(e, s, (int)level, ptx_add(e->f, PTX_T_u32, e->row.index, e->ahead));
+	cg_reduce_rows(e, level);
+	cg_forget(e, level);
+}
+
+static void use_slot(struct cg_emit *e, const struct cg_slot *s)
+{
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		struct cg_value *v = &e->rp->val[i];
+
+		if (!cg_is_load(v->ir) || !v->used)
+			continue;
+		v->w = s->w[i];
+		if (v->home != CG_HOME_ROW)
+			v->f = s->f[i];
+	}
+}
+
+static void emit_loop(struct cg_emit *e)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd row = ptx_mov(f, PTX_T_u32, first_row(e));
+	struct ptx_opnd again = ptx_label_new(f, "rows"), done = ptx_label_new(f, "done");
+
+	ptx_place(f, again);
+	for (unsigned s = 0; s < e->p->in_flight; s++) {
+		struct ptx_opnd none;
+
+		ptx_loc(f, 0, 0);
+		ptx_comment(f, arena_printf(e->a, "slot %u", s));
+		none = ptx_setp(f, PTX_GE, PTX_T_u32, row, e->end);
+		ptx_guard(f, none, false);
+		ptx_bra(f, done);
+		ptx_unguard(f);
+		cg_row_set(&e->row, row);
+		use_slot(e, &e->slot[s]);
+		for (unsigned l = 0; l < e->rp->nlevel; l++)
+			emit_level(e, &e->slot[s], l);
+		ptx_put_add(f, PTX_T_u32, row, row, e->grid);
+	}
+	ptx_bra(f, again);
+	ptx_place(f, done);
+	ptx_loc(f, 0, 0);
+}
+
+static void make_registers(struct cg_emit *e)
+{
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		struct cg_value *v = &e->rp->val[i];
+
+		v->f = arena_news(e->a, struct ptx_opnd, (size_t)e->p->vecs * v->n);
+		v->w = arena_news(e->a, struct ptx_opnd, (size_t)e->p->vecs * v->n);
+	}
+	e->slot = arena_news(e->a, struct cg_slot, e->p->in_flight);
+	for (unsigned s = 0; s < e->p->in_flight; s++)
+		cg_slot_init(e, &e->slot[s]);
+}
+
+bool cg_emit_kernel(struct cg_emit *e)
+{
+	struct ptx_opnd leave = ptx_label_new(e->f, "leave");
+
+	prologue(e);
+	if (e->p->communicates && !cg_barrier_entry(e, leave))
+		return false;
+	make_registers(e);
+	cg_eval_uniform(e);
+	fill_pipeline(e);
+	emit_loop(e);
+	if (e->p->communicates && !cg_barrier_exit(e))
+		return false;
+	ptx_place(e->f, leave);
+	ptx_ret(e->f);
+	return true;
+}

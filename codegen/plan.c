@@ -1,0 +1,315 @@
+/*
+ * The shape of a kernel: threads, vectors, rows in flight; the grid.
+ *
+ * Threads and vectors follow from cols alone, so the tree of row reductions does too (design
+ * section 3: a numeric class).  Rows in flight fill the registers that are left, up to 64 KB of
+ * loads (facts: what one SM needs to saturate its share of the switch).
+ */
+#include "codegen/emit.h"
+#include "support/strbuf.h"
+#include <string.h>
+
+#define ELEMS_PER_THREAD 16
+#define MAX_IN_FLIGHT    8
+#define BYTES_IN_FLIGHT  65536
+#define MAX_VECS         64
+#define FIXED_REGS       14 /* addresses, row numbers, lane; found with ptxas, as the next two */
+#define MAX_TEMPS        6
+#define MARGIN           8 /* left free when there is a choice */
+
+static unsigned ceil_div(unsigned a, unsigned b)
+{
+	return (a + b - 1) / b;
+}
+
+static void set_shape(struct cg_plan *p, const struct cg_rowprog *rp, const struct cg_options *o)
+{
+	unsigned vecs = ELEMS_PER_THREAD / rp->elems;
+
+	p->threads = o->threads ? o->threads : ceil_div(rp->nvec, vecs);
+	p->threads = ceil_div(p->threads, 32) * 32;
+	if (p->threads > p->target->max_threads)
+		p->threads = p->target->max_threads;
+	p->vecs = ceil_div(rp->nvec, p->threads);
+}
+
+/* Registers a thread may use so that one CTA fits into an SM: warps are dealt to four partitions,
+ * in units of 8. */
+static unsigned reg_limit(const struct cg_plan *p)
+{
+	unsigned r = p->target->regs_per_sm / 4 / 32 / ceil_div(p->threads / 32, 4) / 8 * 8;
+
+	return r < p->target->max_regs_per_thread ? r : p->target->max_regs_per_thread;
+}
+
+/* Registers of one slot: a row's prefetched values. */
+static unsigned slot_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < rp->nval; i++)
+		if (cg_is_load(rp->val[i].ir) && rp->val[i].used)
+			n += cg_value_regs(&rp->val[i], p->vecs);
+	return n;
+}
+
+/* Registers of values that stay from level l to l + 1. */
+static unsigned held_regs(const struct cg_plan *p, const struct cg_rowprog *rp, unsigned l)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < rp->nval; i++)
+		if (cg_value_held(&rp->val[i], l))
+			n += cg_value_regs(&rp->val[i], p->vecs);
+	return n;
+}
+
+/* What a level works with: one vector of each weight and of each store, a few elements of its
+ * values. */
+static unsigned work_regs(const struct cg_plan *p, const struct cg_rowprog *rp, unsigned l)
+{
+	unsigned n = 0, temps = 0;
+
+	for (unsigned i = 0; i < rp->nval; i++) {
+		const struct cg_value *v = &rp->val[i];
+
+		if (cg_is_store(v->ir) && v->level == l)
+			n += p->elems * cg_dtype_bytes(rp->func->param[v->ir->param].type.dtype) /
+			     4;
+		else if (cg_is_constant(v->ir) && v->home == CG_HOME_WEIGHT && v->used >> l & 1)
+			n += cg_value_regs(v, 1);
+		else if (v->home == CG_HOME_ELEM && v->used >> l & 1)
+			temps += 2;
+	}
+	return n + (temps < MAX_TEMPS ? temps : MAX_TEMPS);
+}
+
+/*
+ * Beside the rows in flight: what came from the level before or goes to the next, and the level's
+ * work.  The work is done while the slot drains, so half of what the level drains counts as free.
+ */
+static unsigned level_regs(const struct cg_plan *p, const struct cg_rowprog *rp, unsigned l)
+{
+	unsigned in = l ? held_regs(p, rp, l - 1) : 0, out = held_regs(p, rp, l),
+	         acc = 2 * rp->level[l].nrow;
+	unsigned work = work_regs(p, rp, l) + acc + (in > out ? in : out), drained = 0;
+
+	for (unsigned i = 0; i < rp->nval; i++)
+		if (cg_is_load(rp->val[i].ir) && rp->val[i].used && rp->val[i].last == l)
+			drained += cg_value_regs(&rp->val[i], p->vecs);
+	work -= drained / 2 < work ? drained / 2 : work;
+	return work > out + acc ? work : out + acc;
+}
+
+static unsigned estimate(const struct cg_plan *p, const struct cg_rowprog *rp)
+{
+	unsigned most = 0, fixed = FIXED_REGS;
+
+	for (unsigned i = 0; i < rp->nval; i++)
+		if (rp->val[i].home == CG_HOME_UNIFORM && rp->val[i].used)
+			fixed++;
+	for (unsigned l = 0; l < rp->nlevel; l++) {
+		unsigned n = level_regs(p, rp, l);
+
+		most = n > most ? n : most;
+	}
+	return fixed + p->in_flight * slot_regs(p, rp) + most;
+}
+
+/* Bytes that one row's in-switch loads bring (any loads, if there are none). */
+static uint64_t row_bytes(const struct cg_rowprog *rp)
+{
+	uint64_t sums = 0, loads = 0;
+
+	for (unsigned i = 0; i < rp->nval; i++) {
+		const struct cg_value *v = &rp->val[i];
+		uint64_t bytes = (uint64_t)v->ir->type.cols * cg_dtype_bytes(v->ir->type.dtype);
+
+		if (v->ir->op == IR_OP_LOAD_SUM)
+			sums += bytes;
+		else if (v->ir->op == IR_OP_LOAD)
+			loads += bytes;
+	}
+	return sums ? sums : loads;
+}
+
+static unsigned smem_bytes(const struct cg_plan *p, const struct cg_rowprog *rp)
+{
+	unsigned warps = p->threads / 32;
+
+	return (warps > 1 ? 2 * cg_reduce_buffer(rp->max_nrow, warps) : 0) +
+	       (p->communicates ? 4 : 0);
+}
+
+static bool check_options(const struct cg_options *o, const struct ir_func *f, struct diags *d)
+{
+	if (o->tp < 1 || o->tp > CG_MAX_RANKS) {
+		diag_at(d, DIAG_ERROR, DIAG_CG_OPTION, f->at, "tp is %u; it must be from 1 to %d",
+		        o->tp, CG_MAX_RANKS);
+		return false;
+	}
+	if (!o->target) {
+		diag_at(d, DIAG_ERROR, DIAG_CG_OPTION, f->at, "no target is given");
+		diag_note(d, (struct span){0, 0}, "known targets: %s", cg_target_names());
+		return false;
+	}
+	if (o->threads > o->target->max_threads || o->in_flight > MAX_IN_FLIGHT) {
+		diag_at(d, DIAG_ERROR, DIAG_CG_OPTION, f->at,
+		        "%u threads and %u rows in flight: at most %u and %d", o->threads,
+		        o->in_flight, o->target->max_threads, MAX_IN_FLIGHT);
+		return false;
+	}
+	return true;
+}
+
+static bool choose_protocol(struct cg_plan *p, const struct cg_rowprog *rp,
+                            const struct cg_options *o, struct diags *d)
+{
+	p->communicates = rp->sums || rp->gathers;
+	p->protocol = o->protocol != CG_AUTO ? o->protocol
+	              : p->communicates      ? CG_MM_TWOSHOT
+	                                     : CG_LOCAL;
+	if (p->protocol == CG_LOCAL && p->communicates) {
+		diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, rp->func->at,
+		        "protocol 'local' cannot do '%s': it communicates", rp->func->name);
+		diag_note(d, (struct span){0, 0}, "use --protocol mm-twoshot, or auto");
+		return false;
+	}
+	if (p->communicates && o->target->sm < 90) {
+		diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, rp->func->at,
+		        "protocol 'mm-twoshot' needs sm_90 or later, the target is %s",
+		        o->target->name);
+		diag_note(d, (struct span){0, 0},
+		          "in-switch reduction came with NVSwitch of the third generation; use "
+		          "--target sm_90");
+		return false;
+	}
+	return true;
+}
+
+/* Every row of a parameter begins where its vectors may be accessed. */
+static bool check_align(const struct cg_rowprog *rp, struct diags *d)
+{
+	for (unsigned i = 0; i < rp->func->nparam; i++) {
+		const struct ir_param *q = &rp->func->param[i];
+		unsigned size = cg_dtype_bytes(q->type.dtype), least = size == 2 ? 4 : size;
+
+		if (q->type.ndim == 0 || q->type.cols * rp->elems < rp->cols * 2)
+			continue;
+		if (cg_param_align(q) < least) {
+			diag_at(d, DIAG_ERROR, DIAG_CG_ALIGN, q->at,
+			        "rows of '%s' are aligned to %u bytes; at least %u are needed",
+			        q->name, cg_param_align(q), least);
+			diag_note(d, (struct span){0, 0}, "make its leading dimension even");
+			return false;
+		}
+	}
+	return true;
+}
+
+bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct cg_options *o,
+                  struct arena *a, struct diags *d)
+{
+	uint64_t bytes = row_bytes(rp);
+	unsigned want, limit;
+
+	*p = (struct cg_plan){.order = o->order,
+	                      .tp = o->tp,
+	                      .target = o->target,
+	                      .cols = rp->cols,
+	                      .elems = rp->elems,
+	                      .own_rows = rp->own_rows};
+	if (!check_options(o, rp->func, d) || !choose_protocol(p, rp, o, d) || !check_align(rp, d))
+		return false;
+	p->max_ctas = o->max_ctas && o->max_ctas < CG_MAX_CTAS ? o->max_ctas : CG_MAX_CTAS;
+	set_shape(p, rp, o);
+	p->stages = 1;
+	for (unsigned l = 0; l < rp->nlevel; l++)
+		p->stages += rp->level[l].nrow > 0;
+	limit = reg_limit(p);
+	want = bytes ? (unsigned)((BYTES_IN_FLIGHT + bytes - 1) / bytes) : 1;
+	p->in_flight = want < 1 ? 1 : want > MAX_IN_FLIGHT ? MAX_IN_FLIGHT : want;
+	if (o->in_flight)
+		p->in_flight = o->in_flight;
+	while (estimate(p, rp) + MARGIN > limit && p->in_flight > 1 && !o->in_flight)
+		p->in_flight--;
+	p->est_regs = estimate(p, rp);
+	if (p->vecs > MAX_VECS || (p->est_regs > limit && p->vecs * p->elems > ELEMS_PER_THREAD)) {
+		diag_at(d, DIAG_ERROR, DIAG_CG_WIDE, rp->func->at,
+		        "a row of %lld elements does not fit into the registers of %u threads",
+		        (long long)rp->cols, p->threads);
+		diag_note(d, (struct span){0, 0}, "rows of up to %u elements fit",
+		          ELEMS_PER_THREAD * p->target->max_threads);
+		return false;
+	}
+	p->bytes_in_flight = bytes * p->in_flight;
+	p->smem = smem_bytes(p, rp);
+	p->why = arena_printf(a, "%u elements a thread; %u registers estimated of %u; %s",
+	                      p->vecs * p->elems, p->est_regs, limit,
+	                      p->in_flight == want || o->in_flight
+	                              ? "64 KB of loads in flight, or all that is useful"
+	                              : "rows in flight limited by registers");
+	return true;
+}
+
+unsigned cg_grid(const struct cg_plan *p, uint64_t T, unsigned ctas)
+{
+	uint64_t rows = p->own_rows ? T / p->tp + (T % p->tp != 0) : T;
+	uint64_t n = ctas ? ctas : 64;
+
+	n = n < rows ? n : rows;
+	n = n < p->max_ctas ? n : p->max_ctas;
+	return n ? (unsigned)n : 1;
+}
+
+static void print_params(const struct cg_kernel *k, struct strbuf *out)
+{
+	static const char *const sym[] = {"", ", peer", ", multicast"};
+
+	for (unsigned i = 0; i < k->nparam; i++) {
+		const struct cg_param *q = &k->param[i];
+
+		strbuf_printf(out, "  param %s: %s", q->name, ir_dtype_info[q->type.dtype].text);
+		if (q->type.ndim == 2)
+			strbuf_printf(out, "[T, %lld] %s", (long long)q->type.cols,
+			              ir_place_name[q->type.place]);
+		else if (q->type.ndim == 1)
+			strbuf_printf(out, "[%lld]", (long long)q->type.cols);
+		strbuf_printf(out, ", ld %lld, align %u%s%s%s\n", (long long)q->ld, q->align,
+		              sym[q->symmetric], q->local_index ? ", local rows" : "",
+		              q->constant ? ", constant" : "");
+	}
+}
+
+void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
+{
+	static const char *const kinds[] = {
+	        [CG_ARG_UC] = "address",      [CG_ARG_MC] = "multicast address",
+	        [CG_ARG_WS_UC] = "workspace", [CG_ARG_WS_MC] = "multicast workspace",
+	        [CG_ARG_ROWS] = "T",          [CG_ARG_RANK] = "rank",
+	};
+	const struct cg_plan *p = &k->plan;
+
+	strbuf_printf(out, "kernel %s\n", k->name);
+	strbuf_printf(out, "  protocol %s, order %s, tp %u, target %s\n",
+	              cg_protocol_name(p->protocol), cg_order_name(p->order), p->tp,
+	              p->target->name);
+	strbuf_printf(out, "  rows: %s of %lld elements, %s\n", p->own_rows ? "own" : "all",
+	              (long long)p->cols,
+	              p->communicates ? "barriers at entry and exit" : "no communication");
+	strbuf_printf(out,
+	              "  block %u threads x %u vectors x %u elements, %u rows in flight (%llu "
+	              "bytes), %u stages\n",
+	              p->threads, p->vecs, p->elems, p->in_flight,
+	              (unsigned long long)p->bytes_in_flight, p->stages);
+	strbuf_printf(out, "  shared memory %u bytes, at most %u CTAs, about %u registers\n",
+	              p->smem, p->max_ctas, p->est_regs);
+	strbuf_printf(out, "  chosen: %s\n", p->why);
+	print_params(k, out);
+	for (unsigned i = 0; i < k->narg; i++)
+		strbuf_printf(out, "  argument %u: %s, %u bytes at %u: %s%s%s\n", i, k->arg[i].name,
+		              k->arg[i].size, k->arg[i].offset, kinds[k->arg[i].kind],
+		              k->arg[i].kind <= CG_ARG_MC ? " of " : "",
+		              k->arg[i].kind <= CG_ARG_MC ? k->param[k->arg[i].param].name : "");
+	strbuf_printf(out, "  contract %016llx\n", (unsigned long long)k->contract);
+}

@@ -1,0 +1,72 @@
+/*
+ * What the command line names: targets, memory orders, protocols.
+ */
+#include "codegen/codegen.h"
+#include <string.h>
+
+/* clang-format off */
+static const struct cg_target targets[] = {
+	/* name      sm  suffix version regs  per thread smem     threads: of an SM, a thread, a CTA, a CTA */
+	{"sm_80",   80,  0,   70, 65536, 255, 166912, 1024},
+	{"sm_86",   86,  0,   71, 65536, 255, 101376, 1024},
+	{"sm_89",   89,  0,   78, 65536, 255, 101376, 1024},
+	{"sm_90",   90,  0,   78, 65536, 255, 232448, 1024},
+	{"sm_90a",  90,  'a', 80, 65536, 255, 232448, 1024},
+	{"sm_100",  100, 0,   86, 65536, 255, 232448, 1024},
+	{"sm_100a", 100, 'a', 86, 65536, 255, 232448, 1024},
+	{"sm_103",  103, 0,   88, 65536, 255, 232448, 1024},
+	{"sm_103a", 103, 'a', 88, 65536, 255, 232448, 1024},
+	{"sm_120",  120, 0,   87, 65536, 255, 101376, 1024},
+	{"sm_120a", 120, 'a', 87, 65536, 255, 101376, 1024},
+};
+static const char *const orders[] = {
+	[CG_FORMAL] = "formal", [CG_HW] = "hw", [CG_STRICT] = "strict",
+};
+static const char *const protocols[CG_NPROTOCOLS] = {
+	[CG_AUTO] = "auto", [CG_MM_TWOSHOT] = "mm-twoshot", [CG_LOCAL] = "local",
+};
+/* clang-format on */
+
+#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
+
+static int find(const char *const *names, size_t n, const char *s)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(names[i], s) == 0)
+			return (int)i;
+	return -1;
+}
+
+int cg_protocol_by_name(const char *s)
+{
+	return find(protocols, COUNT(protocols), s);
+}
+
+const char *cg_protocol_name(enum cg_protocol p)
+{
+	return (size_t)p < COUNT(protocols) ? protocols[p] : "?";
+}
+
+int cg_order_by_name(const char *s)
+{
+	return find(orders, COUNT(orders), s);
+}
+
+const char *cg_order_name(enum cg_order o)
+{
+	return (size_t)o < COUNT(orders) ? orders[o] : "?";
+}
+
+const struct cg_target *cg_target_by_name(const char *s)
+{
+	for (size_t i = 0; i < COUNT(targets); i++)
+		if (strcmp(targets[i].name, s) == 0)
+			return &targets[i];
+	return NULL;
+}
+
+const char *cg_target_names(void)
+{
+	return "sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_103, sm_103a, sm_120, "
+	       "sm_120a";
+}
