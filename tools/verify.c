@@ -31,7 +31,9 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 	        .sum = (enum sim_sum)(d->o.sum >= 0 ? (unsigned)d->o.sum : q % SIM_NSUMS),
 	        .sum_no_negative_zero = q / 3 & 1,
 	        .perturb_approx = q / 4 & 1,
-	        .resident = q % 5 == 4 ? 1 + q / 5 % 2 : 0,
+	        /* CTAs that wait for each other are all resident, by the launch contract; others
+	           need not be */
+	        .resident = !d->k->k->plan.communicates && q % 5 == 4 ? 1 + q / 5 % 2 : 0,
 	        .max_start_delay = q ? 4096 : 0,
 	};
 	return s;

@@ -1,0 +1,536 @@
+/*
+ * Mutants: the PTX of llama3-70b's add_norm, broken on purpose in one place each.  verify must fail
+ *on every one and name a line of the PTX (or, where the broken thing is a line that is gone, the
+ *statement of the spec), and must pass the text as it was.  A pattern that is not found in the text
+ *fails the test, so that it keeps up with code generation.
+ *
+ *	mutants SPEC [NAME]    a line of TAP for each
+ */
+#include "tools/pipeline.h"
+#include "tools/verify.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HIDDEN 1024
+
+/* ---- finding and changing instructions ---- */
+
+typedef bool match_fn(const struct ptx_fn *f, const struct ptx_insn *i);
+
+/* The n-th (from 0; -1: the last) instruction that matches; NULL: there is none. */
+static struct ptx_insn *nth(struct ptx_fn *f, match_fn *match, int n)
+{
+	struct ptx_insn *last = NULL;
+
+	for (uint32_t i = 0; i < f->ninsn; i++) {
+		if (!match(f, &f->insn[i]))
+			continue;
+		last = &f->insn[i];
+		if (n-- == 0)
+			return last;
+	}
+	return n < 0 ? last : NULL;
+}
+
+static bool drop(struct ptx_fn *f, struct ptx_insn *i)
+{
+	uint32_t at;
+
+	if (!i)
+		return false;
+	at = (uint32_t)(i - f->insn);
+	memmove(i, i + 1, (f->ninsn - at - 1) * sizeof *i);
+	f->ninsn--;
+	for (uint32_t k = 0; k < f->nlabel; k++)
+		if (f->label[k].at != UINT32_MAX && f->label[k].at > at)
+			f->label[k].at--;
+	return true;
+}
+
+/* Room for one instruction before `i`; it is a copy of *i until it is filled. */
+static struct ptx_insn *insert(struct ptx_fn *f, struct ptx_insn *i)
+{
+	uint32_t at = (uint32_t)(i - f->insn);
+	struct ptx_insn copy = *i;
+
+	f->insn = arena_grow(f->module->arena, f->insn, f->ninsn, &f->cap_insn, f->ninsn + 1u,
+	                     sizeof *f->insn);
+	memmove(&f->insn[at + 1], &f->insn[at], (f->ninsn - at) * sizeof *f->insn);
+	f->ninsn++;
+	for (uint32_t k = 0; k < f->nlabel; k++)
+		if (f->label[k].at != UINT32_MAX && f->label[k].at > at)
+			f->label[k].at++;
+	f->insn[at] = copy;
+	return &f->insn[at];
+}
+
+/* The instruction's operand of this kind; NULL: none. */
+static struct ptx_opnd *operand(struct ptx_insn *i, enum ptx_kind kind)
+{
+	for (unsigned k = 0; i && k < i->nopnd; k++)
+		if (i->o[k].kind == kind)
+			return &i->o[k];
+	return NULL;
+}
+
+static bool move(struct ptx_insn *i, int64_t bytes)
+{
+	struct ptx_opnd *m = operand(i, PTX_MEM);
+
+	if (m)
+		m->imm += bytes;
+	return m != NULL;
+}
+
+static int64_t bits_of(float x)
+{
+	uint32_t b;
+
+	memcpy(&b, &x, sizeof b);
+	return b;
+}
+
+/* Every immediate f32 `from` becomes `to`. */
+static bool replace_f32(struct ptx_fn *f, float from, float to)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < f->ninsn; i++)
+		for (unsigned k = 0; k < f->insn[i].nopnd; k++) {
+			struct ptx_opnd *o = &f->insn[i].o[k];
+
+			if (o->kind == PTX_IMM && o->cls == PTX_C_F32 &&
+			    (uint32_t)o->imm == (uint32_t)bits_of(from)) {
+				o->imm = bits_of(to);
+				found = true;
+			}
+		}
+	return found;
+}
+
+static bool replace_imm(struct ptx_insn *i, int64_t from, int64_t to)
+{
+	for (unsigned k = 0; i && k < i->nopnd; k++)
+		if (i->o[k].kind == PTX_IMM && i->o[k].imm == from) {
+			i->o[k].imm = to;
+			return true;
+		}
+	return false;
+}
+
+/* ---- what they look for ---- */
+
+/* clang-format off */
+#define MATCH(name, condition) \
+	static bool name(const struct ptx_fn *f, const struct ptx_insn *i) { (void)f; return condition; }
+
+MATCH(is_spin,       i->op == PTX_bra && i->guard && i->o[0].kind == PTX_LAB && f->label[i->o[0].reg[0]].at <= (uint32_t)(i - f->insn))
+MATCH(is_arrive,     i->op == PTX_mm_st && i->type == PTX_T_b64)
+MATCH(is_broadcast,  i->op == PTX_mm_st && i->type != PTX_T_b64 && i->mod.vec)
+MATCH(is_sum,        i->op == PTX_mm_ld)
+MATCH(is_row_load,   i->op == PTX_ld && i->mod.space == PTX_GLOBAL && !i->mod.nc && i->mod.vec)
+MATCH(is_row_store,  i->op == PTX_st && i->mod.space == PTX_GLOBAL && i->mod.vec)
+MATCH(is_weight,     i->op == PTX_ld && i->mod.space == PTX_GLOBAL && i->mod.nc && i->mod.vec)
+MATCH(is_barrier,    i->op == PTX_bar_sync)
+MATCH(is_round,      i->op == PTX_cvt2)
+MATCH(is_shuffle,    i->op == PTX_shfl)
+MATCH(is_word_store, i->op == PTX_st && i->mod.space == PTX_GLOBAL && i->type == PTX_T_u32)
+MATCH(is_end_of_rows, i->op == PTX_setp && i->mod.cmp == PTX_GE && i->type == PTX_T_u32 && i->o[2].kind == PTX_REG)
+MATCH(is_more_rows,  i->op == PTX_setp && i->mod.cmp == PTX_LT && i->type == PTX_T_u32 && i->o[2].kind == PTX_REG)
+MATCH(is_count,      i->op == PTX_sub && i->type == PTX_T_u32)
+MATCH(is_rsqrt,      i->op == PTX_rsqrt)
+MATCH(is_fma,        i->op == PTX_fma)
+MATCH(is_add,        i->op == PTX_addf)
+MATCH(is_mul,        i->op == PTX_mulf)
+MATCH(is_offset,     i->op == PTX_mul && i->mod.half == PTX_WIDE)
+MATCH(is_put_shared, i->op == PTX_st && i->mod.space == PTX_SHARED && i->type == PTX_T_f32)
+MATCH(is_rank,       i->op == PTX_ld && i->mod.space == PTX_PARAM && operand((struct ptx_insn *)(uintptr_t)i, PTX_SYM)
+                     ? strstr(operand((struct ptx_insn *)(uintptr_t)i, PTX_SYM)->sym, "rank") != NULL
+                     : i->op == PTX_ld && i->mod.space == PTX_PARAM && operand((struct ptx_insn *)(uintptr_t)i, PTX_MEM) &&
+                       operand((struct ptx_insn *)(uintptr_t)i, PTX_MEM)->sym &&
+                       strstr(operand((struct ptx_insn *)(uintptr_t)i, PTX_MEM)->sym, "rank") != NULL)
+
+/* ---- the mutants ---- */
+
+static bool no_entry_barrier(struct ptx_fn *f)   { return drop(f, nth(f, is_spin, 0)); }
+static bool no_exit_barrier(struct ptx_fn *f)    { return nth(f, is_spin, 1) && drop(f, nth(f, is_spin, -1)); }
+static bool no_arrival(struct ptx_fn *f)         { return drop(f, nth(f, is_arrive, 0)); }
+static bool wrong_slot(struct ptx_fn *f)         { return move(nth(f, is_arrive, 0), 8); }
+static bool stale_epoch(struct ptx_fn *f)        { return drop(f, nth(f, is_word_store, -1)); }
+static bool misaligned(struct ptx_fn *f)         { return move(nth(f, is_sum, 0), 4); }
+static bool weight_shifted(struct ptx_fn *f)     { return move(nth(f, is_weight, 0), -16); }
+static bool weight_ahead(struct ptx_fn *f)       { return move(nth(f, is_weight, 0), 16); }
+static bool residual_not_written(struct ptx_fn *f) { return drop(f, nth(f, is_row_store, 0)); }
+static bool residual_shifted(struct ptx_fn *f)   { return move(nth(f, is_row_store, 0), 16); }
+static bool output_not_written(struct ptx_fn *f) { return drop(f, nth(f, is_broadcast, 0)); }
+static bool output_shifted(struct ptx_fn *f)     { return move(nth(f, is_broadcast, 0), -16); }
+static bool eps_dropped(struct ptx_fn *f)        { return replace_f32(f, 1e-5f, 0.0f); }
+static bool wrong_mean(struct ptx_fn *f)         { return replace_f32(f, 1.0f / HIDDEN, 2.0f / HIDDEN); }
+static bool half_a_shuffle(struct ptx_fn *f)     { return replace_imm(nth(f, is_shuffle, 0), 16, 8); }
+static bool no_shuffle(struct ptx_fn *f)         { return replace_imm(nth(f, is_shuffle, 0), 16, 0); }
+static bool wrong_stride(struct ptx_fn *f)
+{
+	for (int n = 0; nth(f, is_offset, n); n++)
+		if (replace_imm(nth(f, is_offset, n), HIDDEN * 2, HIDDEN * 2 - 16))
+			return true;
+	return false;
+}
+/* clang-format on */
+
+/* The barrier between warps: the first that follows a store to shared memory of the reduction. */
+static bool no_bar_sync(struct ptx_fn *f)
+{
+	struct ptx_insn *st = nth(f, is_put_shared, 0);
+
+	for (int n = 0; st && nth(f, is_barrier, n); n++)
+		if (nth(f, is_barrier, n) > st)
+			return drop(f, nth(f, is_barrier, n));
+	return false;
+}
+
+static bool one_row_missed(struct ptx_fn *f)
+{
+	struct ptx_insn *count = nth(f, is_count, 0), *less;
+
+	if (!count)
+		return false;
+	less = insert(f, count + 1);
+	*less = f->insn[count - f->insn];
+	count = less - 1;
+	less->op = PTX_shr; /* half of them: one of two, none of one */
+	less->o[0] = less->o[1] = count->o[0];
+	less->o[2] = ptx_imm(1);
+	return true;
+}
+
+static bool one_row_too_many(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_end_of_rows, 0), *less = nth(f, is_more_rows, 0);
+
+	if (!i || !less)
+		return false;
+	i->mod.cmp = PTX_GT;
+	less->mod.cmp = PTX_LE;
+	return true;
+}
+
+/* Loads that are not kept within the rows there are. */
+static bool unguarded_load(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_sum, -1);
+
+	if (!i || !i->guard)
+		return false;
+	i->guard = 0;
+	return true;
+}
+
+/* From here on the rank is another one. */
+static bool wrong_rank(struct ptx_fn *f)
+{
+	struct ptx_insn *ld = nth(f, is_rank, 0), *i;
+
+	if (!ld)
+		return false;
+	i = insert(f, ld + 1);
+	ld = i - 1;
+	i->op = PTX_xor;
+	i->type = PTX_T_b32;
+	memset(&i->mod, 0, sizeof i->mod);
+	i->nopnd = 3;
+	i->o[0] = i->o[1] = ld->o[0];
+	i->o[2] = ptx_imm(1);
+	return true;
+}
+
+static bool rounding_dropped(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_round, 0);
+
+	if (!i)
+		return false;
+	i->mod.round = PTX_RZ;
+	return true;
+}
+
+static bool output_truncated(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_round, -1);
+
+	if (!i)
+		return false;
+	i->mod.round = PTX_RZ;
+	return true;
+}
+
+static bool halves_swapped(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_round, 0);
+	struct ptx_opnd t;
+
+	if (!i)
+		return false;
+	t = i->o[1];
+	i->o[1] = i->o[2];
+	i->o[2] = t;
+	return true;
+}
+
+static bool plain_load_of_multicast(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_sum, 0);
+	uint8_t vec;
+
+	if (!i)
+		return false;
+	vec = i->mod.vec;
+	memset(&i->mod, 0, sizeof i->mod);
+	i->op = PTX_ld;
+	i->type = PTX_T_b32;
+	i->mod.space = PTX_GLOBAL;
+	i->mod.vec = vec;
+	return true;
+}
+
+static bool plain_store_to_multicast(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_broadcast, 0);
+	uint8_t vec;
+
+	if (!i)
+		return false;
+	vec = i->mod.vec;
+	memset(&i->mod, 0, sizeof i->mod);
+	i->op = PTX_st;
+	i->mod.space = PTX_GLOBAL;
+	i->mod.vec = vec;
+	return true;
+}
+
+/* The residual is written during the grid, so it must not be read as if it were constant. */
+static bool residual_as_constant(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_row_load, 0);
+
+	if (!i)
+		return false;
+	i->mod.nc = 1;
+	return true;
+}
+
+static bool residual_not_added(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_add, 0);
+
+	if (!i)
+		return false;
+	i->op = PTX_mulf; /* by one */
+	i->o[2] = ptx_f32(1.0f);
+	return true;
+}
+
+static bool sqrt_for_rsqrt(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_rsqrt, 0);
+
+	if (!i)
+		return false;
+	memset(&i->mod, 0, sizeof i->mod);
+	i->op = PTX_sqrtf;
+	i->mod.round = PTX_RN;
+	return true;
+}
+
+static bool element_not_counted(struct ptx_fn *f)
+{
+	return drop(f, nth(f, is_fma, 0));
+}
+
+static bool weight_not_applied(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_mul, -1);
+
+	if (!i)
+		return false;
+	i->o[2] = ptx_f32(1.0f);
+	return true;
+}
+
+static bool shared_shifted(struct ptx_fn *f)
+{
+	return move(nth(f, is_put_shared, 0), 4);
+}
+
+static const struct {
+	const char *name;
+	bool (*apply)(struct ptx_fn *f);
+} mutants[] = {
+        {"no entry barrier", no_entry_barrier},
+        {"no exit barrier", no_exit_barrier},
+        {"no arrival at the entry", no_arrival},
+        {"arrival in the wrong slot", wrong_slot},
+        {"stale epoch", stale_epoch},
+        {"a row missed", one_row_missed},
+        {"a row too many", one_row_too_many},
+        {"loads beyond the last row", unguarded_load},
+        {"another rank's rows", wrong_rank},
+        {"residual truncated, not rounded", rounding_dropped},
+        {"output truncated, not rounded", output_truncated},
+        {"halves of a word swapped", halves_swapped},
+        {"eps dropped", eps_dropped},
+        {"mean over half the row", wrong_mean},
+        {"weight shifted by a vector back", weight_shifted},
+        {"weight shifted by a vector ahead", weight_ahead},
+        {"weight not applied", weight_not_applied},
+        {"misaligned in-switch load", misaligned},
+        {"plain load of a multicast address", plain_load_of_multicast},
+        {"plain store to a multicast address", plain_store_to_multicast},
+        {"bar.sync missing between warps", no_bar_sync},
+        {"reduction narrower than the warp", half_a_shuffle},
+        {"reduction of one lane with itself", no_shuffle},
+        {"partial results in the wrong word", shared_shifted},
+        {"element left out of the sum of squares", element_not_counted},
+        {"residual not written", residual_not_written},
+        {"residual written a vector further", residual_shifted},
+        {"residual not added", residual_not_added},
+        {"residual read as a constant", residual_as_constant},
+        {"output not written", output_not_written},
+        {"output written a vector before", output_shifted},
+        {"sqrt for rsqrt", sqrt_for_rsqrt},
+        {"row stride too short", wrong_stride},
+};
+
+#define NMUTANTS (sizeof mutants / sizeof *mutants)
+
+/* ---- running them ---- */
+
+struct bench {
+	struct pipe p;
+	struct vf_data *d;
+	const char *text, *kernel;
+	unsigned test, failed;
+};
+
+static void report(struct bench *b, const char *name, const char *wrong, const char *more)
+{
+	b->test++;
+	b->failed += wrong != NULL;
+	printf("%sok %u - %s\n", wrong ? "not " : "", b->test, name);
+	if (wrong)
+		printf("# %s\n", wrong);
+	while (*more) {
+		size_t n = strcspn(more, "\n");
+
+		printf("# %.*s\n", (int)n, more);
+		more += n + (more[n] == '\n');
+	}
+	fflush(stdout);
+}
+
+static struct ptx_module *parse(struct bench *b, const char *name, const char *text)
+{
+	struct source *s = diags_add_source(&b->p.d, name, text, strlen(text));
+
+	return s ? ptx_parse(b->p.a, &b->p.d, s) : NULL;
+}
+
+static void run_mutant(struct bench *b, size_t k)
+{
+	struct ptx_module *m = parse(b, "original", b->text);
+	const struct vf_failure *f;
+	struct vf_result r;
+	struct strbuf text;
+
+	if (!m || !mutants[k].apply(m->fn)) {
+		report(b, mutants[k].name, "the pattern is not in the text any more", "");
+		return;
+	}
+	strbuf_init(&text, b->p.a);
+	ptx_print(m, &text);
+	m = parse(b, mutants[k].name, text.s);
+	if (!m || !strcmp(text.s, b->text)) {
+		report(b, mutants[k].name, m ? "it changes nothing" : "it does not parse", "");
+		return;
+	}
+	vf_run(b->d, m, text.s, b->p.a, &r);
+	f = &r.failure;
+	strbuf_init(&text, b->p.a);
+	if (f->kind != VF_GOOD)
+		vf_print_failure(f, b->p.args->spec, &text);
+	report(b, mutants[k].name,
+	       f->kind == VF_GOOD          ? "verify passes it"
+	       : !f->line && !f->spec_line ? "the report names no line"
+	                                   : NULL,
+	       text.s);
+}
+
+static bool prepare(struct bench *b)
+{
+	static const int64_t tokens[] = {5, 9};
+	static struct vf_kernel vk;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct vf_options o = {.tp = 4,
+	                       .tokens = tokens,
+	                       .ntokens = 2,
+	                       .launches = 5,
+	                       .schedules = 24,
+	                       .sum = -1,
+	                       .threads = cpus > 0 ? (unsigned)cpus : 1};
+	struct strbuf text;
+	const char *error = "";
+	struct vf_result r;
+
+	strbuf_init(&text, b->p.a);
+	if (pipe_all(&b->p) != ST_OK) {
+		diags_render(&b->p.d, DIAG_WARNING, &text);
+		report(b, "the kernel compiles", "it does not", text.s);
+		return false;
+	}
+	ptx_print(b->p.kernel[0]->module, &text);
+	b->text = text.s;
+	vk = (struct vf_kernel){.f = b->p.func[0], .k = b->p.kernel[0], .places = &b->p.d};
+	if (vf_data_new(&vk, &o, b->p.a, &b->d, &error) != ST_OK) {
+		report(b, "the reference evaluates", error, "");
+		return false;
+	}
+	vf_run(b->d, parse(b, "original", b->text), b->text, b->p.a, &r);
+	strbuf_init(&text, b->p.a);
+	if (r.failure.kind != VF_GOOD)
+		vf_print_failure(&r.failure, b->p.args->spec, &text);
+	report(b, "the text as it was is good", r.failure.kind == VF_GOOD ? NULL : "it is not",
+	       text.s);
+	return r.failure.kind == VF_GOOD;
+}
+
+int main(int argc, char **argv)
+{
+	struct fe_set set = {"hidden", "1024"};
+	struct arena arena;
+	struct args args = {.command = CMD_VERIFY, .arena = &arena, .tp = 4, .kernel = "add_norm"};
+	struct bench b = {.test = 0};
+
+	if (argc < 2 || argc > 3) {
+		fputs("usage: mutants SPEC [NAME]\n", stderr);
+		return 2;
+	}
+	arena_init(&arena, 0);
+	if (setjmp(arena.oom)) {
+		puts("Bail out! out of memory");
+		return 1;
+	}
+	args.spec = argv[1];
+	args.set = &set;
+	args.nset = 1;
+	args.target = cg_target_by_name("sm_90");
+	pipe_init(&b.p, &arena, &args);
+	if (prepare(&b))
+		for (size_t k = 0; k < NMUTANTS; k++)
+			if (argc < 3 || !strcmp(argv[2], mutants[k].name))
+				run_mutant(&b, k);
+	printf("1..%u\n", b.test);
+	vf_data_free(b.d);
+	arena_free(&arena);
+	return b.failed != 0;
+}
