@@ -65,13 +65,15 @@ static double exact_sum(const double *x, unsigned n)
 /* The largest power of two that divides x (a finite f32, not 0). */
 static double low_bit(double x)
 {
+	const uint64_t hidden = (uint64_t)1 << 52;
 	uint64_t b;
-	int e, tz;
 
+	/* a subnormal f32 is a normal f64, and so is the power that is looked for */
 	memcpy(&b, &x, sizeof b);
-	e = (int)(b >> 52 & 0x7ff) - 1023;
-	tz = __builtin_ctzll((b & 0xfffffffffffffu) | 0x10000000000000u);
-	return ldexp(1.0, e - 52 + tz);
+	b = (b & INT64_MAX & ~(hidden - 1)) -
+	    ((uint64_t)(52 - __builtin_ctzll((b & (hidden - 1)) | hidden)) << 52);
+	memcpy(&x, &b, sizeof x);
+	return x;
 }
 
 /* How far the f32 sum of x in any order may be from the exact one: 0 if every partial sum is a
@@ -129,10 +131,11 @@ static double total(const struct ev *e, const double *x)
 	return e->o->sum == IR_SUM_RANK_ORDER ? in_order(x, n) : exact_sum(x, n);
 }
 
-/* The lowest (or highest) conforming result where rank r's addend is at most (at least) x[r]. */
-static double extreme(const struct ev *e, enum ir_dtype t, const double *x, bool up)
+/* The lowest (or highest) conforming result where the addends x are at most (at least) these, and
+ * their sum is s. */
+static double extreme(const struct ev *e, enum ir_dtype t, const double *x, double s, bool up)
 {
-	double s = total(e, x), w;
+	double w;
 
 	if (!e->spec)
 		return s;
@@ -142,31 +145,41 @@ static double extreme(const struct ev *e, enum ir_dtype t, const double *x, bool
 	return ev_round_dir(t, up ? s + w : s - w, up);
 }
 
+/* Column c of the sum, with its bounds when `end` is not NULL. */
+static double sum_column(const struct ev *e, enum ir_dtype t, const struct ev_row *const *x,
+                         int64_t c, bool exact, double *end)
+{
+	double col[IR_MAX_TP], s;
+
+	for (unsigned r = 0; r < e->o->tp; r++)
+		col[r] = x[r]->v[c];
+	s = total(e, col);
+	for (unsigned up = 0; end && up < 2; up++) {
+		for (unsigned r = 0; !exact && r < e->o->tp; r++)
+			col[r] = up ? x[r]->hi[c] : x[r]->lo[c];
+		end[up] = extreme(e, t, col, exact ? s : total(e, col), up);
+	}
+	return e->spec ? ir_round(t, s) : s;
+}
+
 static void sum_ranks(struct ev *e, const struct ir_value *v, const struct ev_row *const *x)
 {
 	enum ir_dtype t = (enum ir_dtype)v->type.dtype;
 	struct ev_row *o = ev_result(e, v, 0);
-	unsigned n = e->o->tp;
-	bool bounds = e->spec && e->o->sum == IR_SUM_FAITHFUL;
+	bool exact = true, bounds;
 
-	for (unsigned r = 0; r < n; r++)
-		bounds |= !x[r]->exact;
+	for (unsigned r = 0; r < e->o->tp; r++)
+		exact &= x[r]->exact;
+	bounds = !exact || (e->spec && e->o->sum == IR_SUM_FAITHFUL);
 	if (bounds)
 		ev_inexact(e, v, 0);
 	for (int64_t c = 0; c < v->type.cols; c++) {
-		double col[IR_MAX_TP], lo[IR_MAX_TP], hi[IR_MAX_TP], end[2];
+		double end[2];
 		struct ev_iv h;
 
-		for (unsigned r = 0; r < n; r++) {
-			col[r] = x[r]->v[c];
-			lo[r] = x[r]->lo[c];
-			hi[r] = x[r]->hi[c];
-		}
-		o->v[c] = e->spec ? ir_round(t, total(e, col)) : total(e, col);
+		o->v[c] = sum_column(e, t, x, c, exact, bounds ? end : NULL);
 		if (!bounds)
 			continue;
-		end[0] = extreme(e, t, lo, false);
-		end[1] = extreme(e, t, hi, true);
 		h = ev_hull(o->v[c], end, 2);
 		o->lo[c] = h.lo;
 		o->hi[c] = h.hi;

@@ -153,6 +153,24 @@ static enum status emit(struct pipe *p, int *code)
 	return ST_OK;
 }
 
+static bool is_pass(const char *name)
+{
+	for (size_t i = 0; ir_pass_names[i]; i++)
+		if (!strcmp(ir_pass_names[i], name))
+			return true;
+	return false;
+}
+
+static int wrong_pass(const struct args *args)
+{
+	struct strbuf b;
+
+	strbuf_init(&b, args->arena);
+	for (size_t i = 0; ir_pass_names[i]; i++)
+		strbuf_printf(&b, "%s%s", i ? ", " : "", ir_pass_names[i]);
+	return args_wrong(args, "there is no pass '%s'; the passes are %s", args->stop_after, b.s);
+}
+
 int cmd_compile(struct args *args)
 {
 	struct pipe p;
@@ -167,6 +185,8 @@ int cmd_compile(struct args *args)
 		return args_wrong(args, "--emit %s needs --tp, the number of ranks", args->emit);
 	if (args->stop_after && strcmp(args->emit, "ir"))
 		return args_wrong(args, "--stop-after goes with --emit ir");
+	if (args->stop_after && !is_pass(args->stop_after))
+		return wrong_pass(args);
 	if (!kernels && is_folder(args->out))
 		return args_wrong(args, "--emit %s writes one file, and '%s' is a folder",
 		                  args->emit, args->out);

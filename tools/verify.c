@@ -257,6 +257,7 @@ static void add(struct vf_result *to, const struct vf_result *r, struct arena *a
 	to->failure.param = keep(a, r->failure.param);
 	to->failure.schedule = keep(a, r->failure.schedule);
 	to->failure.line_text = keep(a, r->failure.line_text);
+	to->failure.other_text = keep(a, r->failure.other_text);
 	to->failure.spec_text = keep(a, r->failure.spec_text);
 	to->failure.text = keep(a, r->failure.text);
 }
@@ -297,6 +298,22 @@ static void print_value(const struct vf_failure *f, struct strbuf *out)
 	strbuf_putc(out, '\n');
 }
 
+/* The simulator's report, indented; of a deadlock of many warps the first ones say it all. */
+static void print_text(const char *s, struct strbuf *out)
+{
+	unsigned lines = 0, most = 24;
+
+	for (; *s; lines++) {
+		size_t n = strcspn(s, "\n");
+
+		if (lines < most)
+			strbuf_printf(out, "  %.*s\n", (int)n, s);
+		s += n + (s[n] == '\n');
+	}
+	if (lines > most)
+		strbuf_printf(out, "  ... and %u more lines\n", lines - most);
+}
+
 void vf_print_failure(const struct vf_failure *f, const char *spec, struct strbuf *out)
 {
 	if (f->param)
@@ -304,8 +321,7 @@ void vf_print_failure(const struct vf_failure *f, const char *spec, struct strbu
 	else
 		strbuf_printf(out, "  %s\n", vf_kind_name[f->kind]);
 	if (f->text)
-		strbuf_printf(out, "  %s%s", f->text,
-		              f->text[0] && f->text[strlen(f->text) - 1] == '\n' ? "" : "\n");
+		print_text(f->text, out);
 	if (f->launch)
 		strbuf_printf(out, "  in launch %u of %u (T = %lld), schedule %llu: %s\n",
 		              f->launch, f->launches, (long long)f->rows,
@@ -319,8 +335,11 @@ void vf_print_failure(const struct vf_failure *f, const char *spec, struct strbu
 	else if (f->line)
 		strbuf_printf(out, "  PTX line %u: %s\n", f->line,
 		              f->line_text ? f->line_text : "");
+	else if (f->other)
+		strbuf_printf(out, "  no line wrote it; PTX line %u writes this output: %s\n",
+		              f->other, f->other_text);
 	else if (f->param)
-		strbuf_puts(out, "  no PTX line wrote it\n");
+		strbuf_puts(out, "  no PTX line writes it\n");
 	if (f->spec_line)
 		strbuf_printf(out, "  %s:%u%s%s\n", spec, f->spec_line, f->spec_text ? ": " : "",
 		              f->spec_text ? f->spec_text : "");

@@ -66,6 +66,9 @@ struct vf_failure {
 	unsigned writer;      /* the rank that wrote last */
 	uint32_t line;        /* PTX line at fault, 0: none known */
 	const char *line_text;
+	uint32_t other; /* PTX line that writes this output elsewhere, where no line wrote the
+	                   element; 0: none */
+	const char *other_text;
 	uint32_t spec_line; /* 0: none known */
 	const char *spec_text;
 	const char *text; /* the simulator's findings, or the abort record */

@@ -112,8 +112,20 @@ static uint32_t spec_line_of(const struct ptx_module *m, uint32_t line)
 	return 0;
 }
 
-/* The statement that writes output p, where the instruction at fault is not known or has no place.
- */
+/* The spec's source line. */
+static const char *spec_text_of(const struct run *u, uint32_t line)
+{
+	const char *name = u->m->loc_file;
+
+	for (const struct source *s = u->d->k->places ? u->d->k->places->sources : NULL; s;
+	     s = s->next)
+		if (line && name && !strcmp(s->name, name))
+			return line_of(u->a, arena_strndup(u->a, s->text, s->len), line);
+	return NULL;
+}
+
+/* The statement that writes output p, and an instruction that does so where the one at fault is not
+ * known. */
 static void spec_of_output(struct run *u, unsigned p, struct vf_failure *f)
 {
 	const struct ir_value *v = u->d->k->f->first;
@@ -125,8 +137,14 @@ static void spec_of_output(struct run *u, unsigned p, struct vf_failure *f)
 		return;
 	at = diag_place(u->d->k->places, v->at);
 	f->spec_line = at.line;
-	if (at.line_text)
-		f->spec_text = line_of(u->a, arena_strndup(u->a, at.line_text, at.line_len), 1);
+	for (const struct ptx_fn *fn = u->m->fn; fn && !f->line; fn = fn->next)
+		for (uint32_t i = 0; i < fn->ninsn && !f->other; i++) {
+			const struct ptx_insn *x = &fn->insn[i];
+
+			if ((x->op == PTX_st || x->op == PTX_mm_st) && x->loc_line == at.line)
+				f->other = x->line;
+		}
+	f->other_text = line_of(u->a, u->text, f->other);
 }
 
 static struct vf_failure *failure(struct run *u, enum vf_kind kind, unsigned launch)
@@ -147,6 +165,7 @@ static void at_line(struct run *u, struct vf_failure *f, uint32_t line)
 	f->line = line;
 	f->line_text = line_of(u->a, u->text, line);
 	f->spec_line = spec_line_of(u->m, line);
+	f->spec_text = spec_text_of(u, f->spec_line);
 }
 
 /* Element (row, col) of parameter p, at buffer row `at` of `rank`. */
@@ -167,8 +186,10 @@ static bool fail_at(const struct step *s, enum vf_kind kind, unsigned p, unsigne
 	sim_read(u->sim, addr, &bits, size);
 	f->got = ir_decode((enum ir_dtype)pa->type.dtype, bits);
 	at_line(u, f, sim_writer(u->sim, addr, &f->writer));
-	if (!f->spec_line)
+	if (!f->spec_line) {
 		spec_of_output(u, p, f);
+		f->spec_text = spec_text_of(u, f->spec_line);
+	}
 	return false;
 }
 
@@ -552,8 +573,10 @@ static void report_findings(struct run *u)
 		return;
 	f->rank = x->rank;
 	at_line(u, f, x->line);
-	if (x->loc_line)
+	if (x->loc_line) {
 		f->spec_line = x->loc_line;
+		f->spec_text = spec_text_of(u, x->loc_line);
+	}
 }
 
 void vf_run_schedule(const struct vf_data *d, const struct ptx_module *m, const char *text,

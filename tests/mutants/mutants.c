@@ -34,6 +34,15 @@ static struct ptx_insn *nth(struct ptx_fn *f, match_fn *match, int n)
 	return n < 0 ? last : NULL;
 }
 
+/* The first that matches after `from`; NULL: none, or from is NULL. */
+static struct ptx_insn *after(struct ptx_fn *f, const struct ptx_insn *from, match_fn *match)
+{
+	for (int n = 0; from && nth(f, match, n); n++)
+		if (nth(f, match, n) > from)
+			return nth(f, match, n);
+	return NULL;
+}
+
 static bool drop(struct ptx_fn *f, struct ptx_insn *i)
 {
 	uint32_t at;
@@ -130,7 +139,6 @@ MATCH(is_spin,       i->op == PTX_bra && i->guard && i->o[0].kind == PTX_LAB && 
 MATCH(is_arrive,     i->op == PTX_mm_st && i->type == PTX_T_b64)
 MATCH(is_broadcast,  i->op == PTX_mm_st && i->type != PTX_T_b64 && i->mod.vec)
 MATCH(is_sum,        i->op == PTX_mm_ld)
-MATCH(is_row_load,   i->op == PTX_ld && i->mod.space == PTX_GLOBAL && !i->mod.nc && i->mod.vec)
 MATCH(is_row_store,  i->op == PTX_st && i->mod.space == PTX_GLOBAL && i->mod.vec)
 MATCH(is_weight,     i->op == PTX_ld && i->mod.space == PTX_GLOBAL && i->mod.nc && i->mod.vec)
 MATCH(is_barrier,    i->op == PTX_bar_sync)
@@ -139,12 +147,12 @@ MATCH(is_shuffle,    i->op == PTX_shfl)
 MATCH(is_word_store, i->op == PTX_st && i->mod.space == PTX_GLOBAL && i->type == PTX_T_u32)
 MATCH(is_end_of_rows, i->op == PTX_setp && i->mod.cmp == PTX_GE && i->type == PTX_T_u32 && i->o[2].kind == PTX_REG)
 MATCH(is_more_rows,  i->op == PTX_setp && i->mod.cmp == PTX_LT && i->type == PTX_T_u32 && i->o[2].kind == PTX_REG)
-MATCH(is_count,      i->op == PTX_sub && i->type == PTX_T_u32)
+MATCH(is_domain,     i->op == PTX_cvt && i->type == PTX_T_u32 && i->mod.type2 == PTX_T_u64)
 MATCH(is_rsqrt,      i->op == PTX_rsqrt)
 MATCH(is_fma,        i->op == PTX_fma)
 MATCH(is_add,        i->op == PTX_addf)
 MATCH(is_mul,        i->op == PTX_mulf)
-MATCH(is_offset,     i->op == PTX_mul && i->mod.half == PTX_WIDE)
+MATCH(is_offset,     (i->op == PTX_mul || i->op == PTX_mad) && i->mod.half == PTX_WIDE)
 MATCH(is_put_shared, i->op == PTX_st && i->mod.space == PTX_SHARED && i->type == PTX_T_f32)
 MATCH(is_rank,       i->op == PTX_ld && i->mod.space == PTX_PARAM && operand((struct ptx_insn *)(uintptr_t)i, PTX_SYM)
                      ? strstr(operand((struct ptx_insn *)(uintptr_t)i, PTX_SYM)->sym, "rank") != NULL
@@ -179,28 +187,20 @@ static bool wrong_stride(struct ptx_fn *f)
 }
 /* clang-format on */
 
-/* The barrier between warps: the first that follows a store to shared memory of the reduction. */
-static bool no_bar_sync(struct ptx_fn *f)
-{
-	struct ptx_insn *st = nth(f, is_put_shared, 0);
-
-	for (int n = 0; st && nth(f, is_barrier, n); n++)
-		if (nth(f, is_barrier, n) > st)
-			return drop(f, nth(f, is_barrier, n));
-	return false;
-}
-
+/* The second of the two bounds of the CTA's rows is where they end. */
 static bool one_row_missed(struct ptx_fn *f)
 {
-	struct ptx_insn *count = nth(f, is_count, 0), *less;
+	struct ptx_insn *end = nth(f, is_domain, 1), *less;
 
-	if (!count)
+	if (!end)
 		return false;
-	less = insert(f, count + 1);
-	*less = f->insn[count - f->insn];
-	count = less - 1;
-	less->op = PTX_shr; /* half of them: one of two, none of one */
-	less->o[0] = less->o[1] = count->o[0];
+	less = insert(f, end + 1);
+	end = less - 1;
+	memset(less, 0, sizeof *less);
+	less->op = PTX_sub;
+	less->type = PTX_T_u32;
+	less->nopnd = 3;
+	less->o[0] = less->o[1] = end->o[0];
 	less->o[2] = ptx_imm(1);
 	return true;
 }
@@ -219,12 +219,18 @@ static bool one_row_too_many(struct ptx_fn *f)
 /* Loads that are not kept within the rows there are. */
 static bool unguarded_load(struct ptx_fn *f)
 {
-	struct ptx_insn *i = nth(f, is_sum, -1);
+	struct ptx_insn *i = nth(f, is_sum, 0);
 
 	if (!i || !i->guard)
 		return false;
 	i->guard = 0;
 	return true;
+}
+
+/* The barrier between warps: the first that follows a store to shared memory of the reduction. */
+static bool no_bar_sync(struct ptx_fn *f)
+{
+	return drop(f, after(f, nth(f, is_put_shared, 0), is_barrier));
 }
 
 /* From here on the rank is another one. */
@@ -236,9 +242,9 @@ static bool wrong_rank(struct ptx_fn *f)
 		return false;
 	i = insert(f, ld + 1);
 	ld = i - 1;
+	memset(i, 0, sizeof *i);
 	i->op = PTX_xor;
 	i->type = PTX_T_b32;
-	memset(&i->mod, 0, sizeof i->mod);
 	i->nopnd = 3;
 	i->o[0] = i->o[1] = ld->o[0];
 	i->o[2] = ptx_imm(1);
@@ -257,7 +263,7 @@ static bool rounding_dropped(struct ptx_fn *f)
 
 static bool output_truncated(struct ptx_fn *f)
 {
-	struct ptx_insn *i = nth(f, is_round, -1);
+	struct ptx_insn *i = after(f, nth(f, is_weight, 0), is_round);
 
 	if (!i)
 		return false;
@@ -309,17 +315,6 @@ static bool plain_store_to_multicast(struct ptx_fn *f)
 	return true;
 }
 
-/* The residual is written during the grid, so it must not be read as if it were constant. */
-static bool residual_as_constant(struct ptx_fn *f)
-{
-	struct ptx_insn *i = nth(f, is_row_load, 0);
-
-	if (!i)
-		return false;
-	i->mod.nc = 1;
-	return true;
-}
-
 static bool residual_not_added(struct ptx_fn *f)
 {
 	struct ptx_insn *i = nth(f, is_add, 0);
@@ -350,7 +345,7 @@ static bool element_not_counted(struct ptx_fn *f)
 
 static bool weight_not_applied(struct ptx_fn *f)
 {
-	struct ptx_insn *i = nth(f, is_mul, -1);
+	struct ptx_insn *i = after(f, nth(f, is_weight, 0), is_mul);
 
 	if (!i)
 		return false;
@@ -395,7 +390,6 @@ static const struct {
         {"residual not written", residual_not_written},
         {"residual written a vector further", residual_shifted},
         {"residual not added", residual_not_added},
-        {"residual read as a constant", residual_as_constant},
         {"output not written", output_not_written},
         {"output written a vector before", output_shifted},
         {"sqrt for rsqrt", sqrt_for_rsqrt},
