@@ -32,13 +32,15 @@ bool ir_lex_is(const struct ir_lexer *l, const char *name);
 struct span ir_lex_span(const struct ir_lexer *l);
 
 /* Names to pointers; as many as memory holds.  Look-up is by content. */
+struct ir_entry {
+	const char *s;
+	size_t n;
+	void *p;
+};
+
 struct ir_table {
 	struct arena *arena;
-	struct ir_entry {
-		const char *s;
-		size_t n;
-		void *p;
-	} * slot;
+	struct ir_entry *slot;
 	size_t used, mask;
 };
 

@@ -1,8 +1,6 @@
 /*
- * Build tool: the manual's table of operations, from ops.def and dtypes.def.
- *	opsdoc           prints it
- *	opsdoc FILE      compares FILE with it; exit 1 if they differ.  GOLDEN_UPDATE=1 writes FILE
- *instead.
+ * Build tool: the manual's table of operations, from ops.def and dtypes.def.  Prints it; with a
+ * file's name compares that file with it, exit 1 if they differ.  GOLDEN_UPDATE=1 writes the file.
  */
 #include "ir/ir.h"
 #include <stdio.h>
