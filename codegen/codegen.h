@@ -7,34 +7,34 @@
 #include "ir/ir.h"
 #include "support/status.h"
 
-enum cg_protocol { CG_AUTO, CG_MM_TWOSHOT, CG_LOCAL, CG_NPROTOCOLS };   /* rows of protocols.def; later issues add */
+enum cg_protocol { CG_AUTO, CG_MM_TWOSHOT, CG_LOCAL, CG_NPROTOCOLS };
 enum cg_order { CG_FORMAL, CG_HW, CG_STRICT };
 
-/* By the spelling of the command line ("mm-twoshot", "auto"; "sm_90", "sm_100a"; "formal"); -1 / false: unknown. */
+/* By the spelling of the command line ("mm-twoshot", "auto"; "formal"); -1: unknown. */
 int cg_protocol_by_name(const char *s);
 const char *cg_protocol_name(enum cg_protocol p);
 int cg_order_by_name(const char *s);
 const char *cg_order_name(enum cg_order o);
 
 struct cg_target {
-	const char *name;         /* "sm_90" */
+	const char *name; /* "sm_90" */
 	unsigned sm;
-	char suffix;              /* 'a', 'f' or 0 */
-	unsigned version;         /* least .version times 10 that knows the target */
+	char suffix;      /* 'a', 'f' or 0 */
+	unsigned version; /* least .version times 10 that knows the target */
 	unsigned regs_per_sm, max_regs_per_thread, smem_per_cta, max_threads;
 };
-const struct cg_target *cg_target_by_name(const char *s);   /* NULL: unknown */
-const char *cg_target_names(void);                          /* "sm_80, sm_90, ..." for messages */
+const struct cg_target *cg_target_by_name(const char *s); /* NULL: unknown */
+const char *cg_target_names(void);                        /* "sm_80, sm_90, ..." for messages */
 
 struct cg_options {
-	unsigned tp;              /* 1..CG_MAX_RANKS */
+	unsigned tp; /* 1..CG_MAX_RANKS */
 	const struct cg_target *target;
 	enum cg_protocol protocol;
 	enum cg_order order;
-	unsigned threads, in_flight;   /* 0: chosen; else forced (tests, tuning) */
-	unsigned max_ctas;        /* 0: CG_MAX_CTAS */
-	const char *spec_name;    /* for .file and comments; NULL: none */
-	const struct diags *places;    /* to turn spans into lines for .loc; NULL: no .loc */
+	unsigned threads, in_flight; /* 0: chosen; else forced (tests, tuning) */
+	unsigned max_ctas;           /* 0: CG_MAX_CTAS */
+	const char *spec_name;       /* for .file and comments; NULL: none */
+	const struct diags *places;  /* to turn spans into lines for .loc; NULL: no .loc */
 };
 
 struct cg_plan {
@@ -42,13 +42,13 @@ struct cg_plan {
 	enum cg_order order;
 	unsigned tp;
 	const struct cg_target *target;
-	int64_t cols;             /* hidden */
-	unsigned elems;           /* elements of one vector access of the communicated 16-bit operand: 8, 4 or 2 */
-	unsigned threads;         /* block size, a multiple of 32 */
-	unsigned vecs;            /* vectors a thread holds of a row */
-	unsigned in_flight;       /* rows in flight per CTA (slots of the unrolled loop) */
-	unsigned stages;          /* row reductions in sequence, + 1 */
-	unsigned smem;            /* bytes of shared memory */
+	int64_t cols;     /* hidden */
+	unsigned elems;   /* elements of one vector access of the communicated operand: 8, 4 or 2 */
+	unsigned threads; /* block size, a multiple of 32 */
+	unsigned vecs;    /* vectors a thread holds of a row */
+	unsigned in_flight; /* rows in flight per CTA (slots of the unrolled loop) */
+	unsigned stages;    /* row reductions in sequence, + 1 */
+	unsigned smem;      /* bytes of shared memory */
 	unsigned max_ctas;
 	bool own_rows;            /* the row domain: own rows, or all rows (nothing sharded) */
 	bool communicates;        /* has barriers */
@@ -58,53 +58,56 @@ struct cg_plan {
 };
 
 enum cg_arg_kind {
-	CG_ARG_UC,                /* u64: parameter `param` on this rank */
-	CG_ARG_MC,                /* u64: multicast address of parameter `param` */
-	CG_ARG_WS_UC,             /* u64: this rank's workspace */
-	CG_ARG_WS_MC,             /* u64: multicast address of the workspace */
-	CG_ARG_ROWS,              /* u32: T */
-	CG_ARG_RANK,              /* u32 */
+	CG_ARG_UC,    /* u64: parameter `param` on this rank */
+	CG_ARG_MC,    /* u64: multicast address of parameter `param` */
+	CG_ARG_WS_UC, /* u64: this rank's workspace */
+	CG_ARG_WS_MC, /* u64: multicast address of the workspace */
+	CG_ARG_ROWS,  /* u32: T */
+	CG_ARG_RANK,  /* u32 */
 };
 
 struct cg_arg {
 	enum cg_arg_kind kind;
-	unsigned param;           /* index in the ir_func's parameters */
-	uint32_t offset, size;    /* in the parameter block */
-	const char *name;         /* of the .param */
+	unsigned param;        /* index in the ir_func's parameters */
+	uint32_t offset, size; /* in the parameter block */
+	const char *name;      /* of the .param */
 };
 
 enum cg_symmetric { CG_SYM_NONE, CG_SYM_PEER, CG_SYM_MULTICAST };
 
-struct cg_param {                 /* the caller's side of a parameter: manifest, API, checker */
+struct cg_param { /* the caller's side of a parameter: manifest, API, checker */
 	const char *name;
 	struct ir_type type;
 	enum ir_mode mode;
-	int64_t ld;               /* elements between rows */
-	unsigned align;           /* bytes; base and rows */
+	int64_t ld;     /* elements between rows */
+	unsigned align; /* bytes; base and rows */
 	enum cg_symmetric symmetric;
-	bool local_index;         /* row 0 of the buffer is the rank's first own row (sharded); else row t is row t */
-	bool constant;            /* read through .nc: must not change while the kernel runs */
+	bool local_index; /* row 0 of the buffer is the first own row (sharded); else row t is row t
+	                   */
+	bool constant;    /* read through .nc: must not change while the kernel runs */
 };
 
 struct cg_kernel {
-	const char *name;         /* of the spec's kernel; also the entry's */
+	const char *name; /* of the spec's kernel; also the entry's */
 	struct cg_plan plan;
-	struct cg_param *param;   /* as the ir_func's parameters */
+	struct cg_param *param; /* as the ir_func's parameters */
 	unsigned nparam;
 	struct cg_arg *arg;
 	unsigned narg;
 	uint32_t param_bytes;
-	uint64_t contract;        /* hash of all that ranks must agree on (design section 5) */
+	uint64_t contract; /* hash of all that ranks must agree on (design section 5) */
 	struct ptx_module *module;
 };
 
 /*
- * Compiles one kernel in IR_FORM_FUSED.  ST_INPUT with E8xx diagnostics where the protocol cannot do it (and what can);
- * ST_INTERNAL when our own PTX does not verify.
+ * Compiles one kernel in IR_FORM_FUSED.  ST_INPUT with E8xx diagnostics where the protocol cannot
+ * do it (and what can); ST_INTERNAL when our own PTX does not verify.
  */
-enum status cg_compile(const struct ir_func *f, const struct cg_options *o, struct arena *a, struct diags *d, struct cg_kernel **out);
+enum status cg_compile(const struct ir_func *f, const struct cg_options *o, struct arena *a,
+                       struct diags *d, struct cg_kernel **out);
 
-/* CTAs to launch for T rows, given a wish (0: as many as useful): a pure function, the same on all ranks, at least 1. */
+/* CTAs to launch for T rows, given a wish (0: as many as useful): a pure function, the same on all
+ * ranks, at least 1. */
 unsigned cg_grid(const struct cg_plan *p, uint64_t T, unsigned ctas);
 
 /* For --emit plan. */

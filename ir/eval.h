@@ -1,48 +1,49 @@
 /*
- * The reference: what a function means on tp virtual ranks, in f64 or in the spec's own roundings, with a bound on how
- * far a conforming implementation may be from it.  Written against ops.def alone: shares no arithmetic with codegen or sim.
+ * The reference: what a function means on tp virtual ranks, in f64 or in the spec's own roundings,
+ * with a bound on how far a conforming implementation may be from it.  Written against ops.def
+ * alone: shares no arithmetic with codegen or sim.
  */
 #pragma once
 #include "ir/ir.h"
 #include "support/status.h"
 
 enum ir_eval_mode {
-	IR_EVAL_REAL,             /* real arithmetic (f64), no rounding anywhere, err = 0 */
-	IR_EVAL_SPEC,             /* f32 arithmetic and the spec's roundings */
+	IR_EVAL_REAL, /* real arithmetic (f64), no rounding anywhere, err = 0 */
+	IR_EVAL_SPEC, /* f32 arithmetic and the spec's roundings */
 };
 
 /* How a sum over ranks is rounded (design.md section 3). */
 enum ir_sum {
-	IR_SUM_RANK_ORDER,        /* f32 in order of ranks, then to nearest even: the bits are fixed */
-	IR_SUM_EXACT,             /* the exact sum to nearest even: the bits are fixed */
-	IR_SUM_FAITHFUL,          /* f32 in any order, or exact, then to either neighbour: v is the nearest of the exact sum */
+	IR_SUM_RANK_ORDER, /* f32 in order of ranks, then to nearest even: the bits are fixed */
+	IR_SUM_EXACT,      /* the exact sum to nearest even: the bits are fixed */
+	IR_SUM_FAITHFUL,   /* f32 in any order, or exact, then to either neighbour: v is the nearest
+	                      of the exact sum */
 };
 
 /*
  * What a bound says of a conforming implementation's value g, against the reference's v:
  *	err = 0         g is v: the same bits, but for the sign of a zero, and any NaN for a NaN
  *	err > 0         |g - v| <= err, so g is a number; v is one
- *	err = INFINITY  nothing is known: any g, a NaN included (inf - inf within the bounds, a pole, an overflow that depends
- *	                on the order of additions)
- *	err = -1        not written
- * err is never NaN.  ir_conforms() is this rule.
+ *	err = INFINITY  nothing is known: any g, a NaN included (inf - inf within the bounds, a
+ *pole, an overflow that depends on the order of additions) err = -1        not written err is never
+ *NaN.  ir_conforms() is this rule.
  */
 bool ir_conforms(double g, double v, double err);
 
 /*
- * One parameter's contents on one rank.  rows x cols values, row by row; a scalar is 1 x 1, [cols] is 1 x cols.
- * partial, replicated and carried: rows = T (of a carried one in row-owned form only own rows are defined);
- * sharded: rows = own rows, indexed locally.
+ * One parameter's contents on one rank.  rows x cols values, row by row; a scalar is 1 x 1, [cols]
+ * is 1 x cols. partial, replicated and carried: rows = T (of a carried one in row-owned form only
+ * own rows are defined); sharded: rows = own rows, indexed locally.
  */
 struct ir_buffer {
 	int64_t rows, cols;
-	double *v;                /* values, exact in the parameter's dtype on input */
-	double *err;              /* outputs: |implementation - v| <= err is conforming; NULL on input: 0 */
+	double *v;   /* values, exact in the parameter's dtype on input */
+	double *err; /* outputs: |implementation - v| <= err is conforming; NULL on input: 0 */
 };
 
 struct ir_eval_options {
-	unsigned tp;              /* 1..IR_MAX_TP */
-	int64_t rows;             /* T >= 0 */
+	unsigned tp;  /* 1..IR_MAX_TP */
+	int64_t rows; /* T >= 0 */
 	enum ir_eval_mode mode;
 	enum ir_sum sum;
 };
@@ -51,14 +52,16 @@ struct ir_eval_options {
 void ir_own_rows(int64_t T, unsigned tp, unsigned r, int64_t *begin, int64_t *end);
 
 /*
- * Evaluates f.  in[p * tp + r] is parameter p on rank r (OUT parameters: ignored).  out[p * tp + r] of every OUT and INOUT
- * parameter is allocated in `a` and filled: all rows for replicated, own rows' positions for carried (other rows: err = -1,
- * "not written"), local rows for sharded.  Ranks share arrays where they cannot differ: read only.  Works on every form of the
- * IR (before any pass and after each).  ST_INPUT with a diagnostic when a buffer has the wrong extent or a replicated one
- * differs by rank; ST_USAGE when the options are out of range.
+ * Evaluates f.  in[p * tp + r] is parameter p on rank r (OUT parameters: ignored).  out[p * tp + r]
+ * of every OUT and INOUT parameter is allocated in `a` and filled: all rows for replicated, own
+ * rows' positions for carried (other rows: err = -1, "not written"), local rows for sharded.  Ranks
+ * share arrays where they cannot differ: read only.  Works on every form of the IR (before any pass
+ * and after each).  ST_INPUT with a diagnostic when a buffer has the wrong extent or a replicated
+ * one differs by rank; ST_USAGE when the options are out of range.
  */
-enum status ir_eval(const struct ir_func *f, const struct ir_eval_options *o, const struct ir_buffer *in, struct ir_buffer *out,
-		    struct arena *a, struct diags *d);
+enum status ir_eval(const struct ir_func *f, const struct ir_eval_options *o,
+                    const struct ir_buffer *in, struct ir_buffer *out, struct arena *a,
+                    struct diags *d);
 
 /* v rounded to nearest even in dtype t (saturation and NaN as the OCP and IEEE formats say). */
 double ir_round(enum ir_dtype t, double v);

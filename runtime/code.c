@@ -34,12 +34,6 @@ CHECK(ARG_ROWS, CG_ARG_ROWS);
 CHECK(ARG_RANK, CG_ARG_RANK);
 #undef CHECK
 
-static const char *const order_names[] = {
-        [CG_FORMAL] = "formal",
-        [CG_HW] = "hw",
-        [CG_STRICT] = "strict",
-};
-
 static void keep_params(struct arena *a, struct rt_kernel *to, const struct cg_kernel *k)
 {
 	to->param = arena_news(a, struct plait_param_info, k->nparam);
@@ -91,7 +85,7 @@ void rt_keep_kernel(struct plait_code *c, struct rt_kernel *to, struct cg_kernel
 	to->plan.why = NULL;
 	to->info = (struct plait_kernel_info){
 	        .protocol = cg_protocol_name(k->plan.protocol),
-	        .order = order_names[k->plan.order],
+	        .order = cg_order_name(k->plan.order),
 	        .target = k->plan.target->name,
 	        .tp = k->plan.tp,
 	        .threads = k->plan.threads,

@@ -20,11 +20,11 @@ enum ptx_op {
 };
 
 /* Register classes: name prefix, bits, declaration type. */
-#define PTX_CLASSES(X)                                                           \
-	X(PRED, "%p", 1, "pred")                                                 \
-	X(B16, "%h", 16, "b16")                                                  \
-	X(B32, "%r", 32, "b32") X(B64, "%rd", 64, "b64") X(F32, "%f", 32, "f32") \
-	        X(F64, "%fd", 64, "f64")
+#define PTX_CLASSES(X)           \
+	X(PRED, "%p", 1, "pred") \
+	X(B16, "%h", 16, "b16")  \
+	X(B32, "%r", 32, "b32")  \
+	X(B64, "%rd", 64, "b64") X(F32, "%f", 32, "f32") X(F64, "%fd", 64, "f64")
 enum ptx_class {
 #define X(ID, prefix, bits, decl) PTX_C_##ID,
 	PTX_CLASSES(X)
