@@ -15,7 +15,7 @@ typedef struct cg_emit em;
 #define RN    ptx_MODS(.round = PTX_RN)
 #define LOG2E 0x1.715476p+0f
 #define LN2HI 0x1.62ep-1f     /* 12 bits: n * LN2HI is exact for |n| < 4096 */
-#define LN2LO 0x1.0bfbe8p-19f /* ln 2 - LN2HI */
+#define LN2LO 0x1.0bfbe8p-15f /* ln 2 - LN2HI */
 
 static op k(float v)
 {

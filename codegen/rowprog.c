@@ -288,9 +288,11 @@ unsigned cg_value_regs(const struct cg_value *v, unsigned vecs)
 
 bool cg_value_held(const struct cg_value *v, unsigned l)
 {
+	bool made_early = v->home == CG_HOME_ROW || v->reduces;
+
 	if (!v->used || cg_is_load(v->ir) || v->last <= l)
 		return false;
-	if (v->home == CG_HOME_ROW)
-		return v->level + (v->reduces ? 1 : 0) <= l;
-	return v->home == CG_HOME_ELEM && (v->reduces ? v->level + 1 : v->first) <= l;
+	if (v->home != CG_HOME_ROW && v->home != CG_HOME_ELEM)
+		return false;
+	return (made_early ? v->level : v->first) <= l;
 }
