@@ -47,11 +47,19 @@ struct ptx_opnd ptx_param_add(struct ptx_fn *f, enum ptx_type t, const char *nam
 struct ptx_opnd ptx_var_add(struct ptx_fn *f, enum ptx_space sp, enum ptx_type t, unsigned align,
                             uint64_t count, const char *name)
 {
-	struct arena *a = f->module->arena;
+	struct ptx_module *m = f->module;
+	struct arena *a = m->arena;
 	struct ptx_var *v;
 
-	f->var = arena_grow(a, f->var, f->nvar, &f->cap_var, (size_t)f->nvar + 1, sizeof *f->var);
-	v = &f->var[f->nvar++];
+	if (count) {
+		f->var = arena_grow(a, f->var, f->nvar, &f->cap_var, (size_t)f->nvar + 1,
+		                    sizeof *f->var);
+		v = &f->var[f->nvar++];
+	} else { /* PTX has external variables at module scope only */
+		m->var = arena_grow(a, m->var, m->nvar, &m->cap_var, (size_t)m->nvar + 1,
+		                    sizeof *m->var);
+		v = &m->var[m->nvar++];
+	}
 	*v = (struct ptx_var){.name = arena_strndup(a, name, strlen(name)),
 	                      .space = sp,
 	                      .type = t,

@@ -11,7 +11,7 @@ enum {
 	B64_ = T(b64) | T(u64) | T(s64) | T(f64)
 };
 
-enum match { M_ALWAYS, M_ORDER, M_SCOPE, M_VEC, M_ACC, M_TYPE2, M_SATFINITE, M_NC, M_RED };
+enum match { M_ALWAYS, M_ORDER, M_SCOPE, M_VEC, M_ACC, M_TYPE2, M_SATFINITE, M_NC, M_SPACE, M_FTZ };
 
 /* Rows from `first` to `last` of insns.def, of one of these types (0: any), whose modifier is
  * `value`. */
@@ -34,8 +34,12 @@ static const struct rule {
 	{PTX_setp, PTX_setpb, HALF_F, M_ALWAYS, 0, 42, 53},
 	{PTX_setp, PTX_setpb, HALF_B, M_ALWAYS, 0, 78, 90},
 	/* conversions */
-	{PTX_cvt, PTX_cvt, T(bf16), M_ALWAYS, 0, 78, 90},
-	{PTX_cvt, PTX_cvt, 0, M_TYPE2, T(bf16), 78, 90},
+	{PTX_cvt, PTX_cvt, T(bf16), M_TYPE2, T(f32), 70, 80},
+	{PTX_cvt, PTX_cvt, T(bf16), M_TYPE2, ~T(f32), 78, 90},
+	{PTX_cvt, PTX_cvt, T(f32), M_TYPE2, T(bf16), 71, 80},
+	{PTX_cvt, PTX_cvt, T(f32), M_FTZ, T(bf16), 78, 90},
+	{PTX_cvt, PTX_cvt, ~(T(f32) | T(bf16)), M_TYPE2, T(bf16), 78, 90},
+	{PTX_cvta, PTX_cvta_to, 0, M_SPACE, 1u << PTX_PARAM, 77, 70},
 	{PTX_cvt, PTX_cvt2, 0, M_SATFINITE, 0, 81, 80},
 	/* memory order, scopes, widths */
 	{PTX_ld, PTX_red, 0, M_ORDER, 1u << PTX_WEAK | 1u << PTX_RELAXED | 1u << PTX_ACQUIRE | 1u << PTX_RELEASE | 1u << PTX_ACQ_REL, 60, 70},
@@ -76,8 +80,10 @@ static bool applies(const struct rule *r, const struct ptx_insn *i)
 		return m->sat == PTX_SATFINITE;
 	case M_NC:
 		return m->nc;
-	case M_RED:
-		return r->value >> m->red & 1;
+	case M_FTZ:
+		return m->ftz && m->type2 < PTX_NTYPES && (r->value >> m->type2 & 1);
+	case M_SPACE:
+		return r->value >> m->space & 1;
 	}
 	return false;
 }

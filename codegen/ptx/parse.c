@@ -294,12 +294,6 @@ static void directive(struct ptx_parser *p)
 		regs(p);
 	} else if (starts_var(p)) {
 		vars(p, false);
-	} else if (dot(p, "extern")) {
-		ptx_next(p);
-		if (starts_var(p))
-			vars(p, true);
-		else
-			unsupported(p, " after .extern");
 	} else if (dot(p, "loc")) {
 		loc(p);
 	} else if (dot(p, "pragma")) {

@@ -258,8 +258,8 @@ struct ptx_opnd ptx_vec_reg(struct ptx_fn *f, enum ptx_class c, unsigned n); /* 
 struct ptx_opnd ptx_vec_of(const struct ptx_opnd *regs, unsigned n); /* of registers of one class */
 struct ptx_opnd ptx_vec_get(struct ptx_opnd vec, unsigned k);        /* element k as a REG */
 struct ptx_opnd ptx_imm(int64_t v);
-struct ptx_opnd ptx_f32(float v); /* printed 0fXXXXXXXX */
-struct ptx_opnd ptx_spec(enum ptx_special s);
+struct ptx_opnd ptx_f32(float v);             /* printed 0fXXXXXXXX */
+struct ptx_opnd ptx_spec(enum ptx_special s); /* a source of mov and cvt only */
 struct ptx_opnd ptx_at(struct ptx_opnd base,
                        int64_t off); /* [base + off]; base a REG, SYM or MEM */
 struct ptx_opnd ptx_label_new(struct ptx_fn *f, const char *hint); /* a LAB, not placed */

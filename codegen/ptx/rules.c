@@ -159,8 +159,8 @@ static const char *check_memory(const struct ptx_insn *i)
 
 	if (!why && (i->op == PTX_ld || i->op == PTX_st))
 		why = check_vector(i);
-	if (!why && i->mod.nc && (i->mod.space != PTX_GLOBAL || !IN(i->mod.order, O_PLAIN)))
-		why = ".nc is for weak loads from global memory";
+	if (!why && i->mod.nc && (i->mod.space != PTX_GLOBAL || i->mod.order))
+		why = ".nc is for plain loads from global memory";
 	if (!why && i->op >= PTX_mm_ld && i->op <= PTX_mm_red)
 		why = check_multimem(i);
 	if (!why && ptx_has_letter((enum ptx_op)i->op, 'o'))
@@ -245,16 +245,32 @@ static const char *check_cvt_float(const struct ptx_insn *i)
 	return NULL;
 }
 
+/* Whether the integer type `to` holds every value of `from`. */
+static bool holds(unsigned to, unsigned from)
+{
+	bool sign = IN(from, SIGNED);
+
+	return IN(to, SIGNED) ? bits(to) > bits(from) || (sign && bits(to) == bits(from))
+	                      : !sign && bits(to) >= bits(from);
+}
+
 static const char *check_cvt_sat(const struct ptx_insn *i)
 {
 	unsigned to = i->type, from = i->mod.type2;
 
-	if (i->mod.sat == PTX_SATFINITE)
-		return from == PTX_T_f32 && IN(to, T(f16) | T(bf16))
-		               ? NULL
-		               : ".satfinite is for f16 and bf16 of f32";
-	if (i->mod.sat == PTX_SAT && IN(to, T(bf16)))
+	if (i->mod.sat == PTX_SATFINITE) {
+		if (from != PTX_T_f32 || !IN(to, T(f16) | T(bf16)))
+			return ".satfinite is for f16 and bf16 of f32";
+		return i->mod.round > PTX_RZ || i->mod.ftz
+		               ? ".satfinite goes with .rn and .rz, without .ftz"
+		               : NULL;
+	}
+	if (i->mod.sat != PTX_SAT)
+		return NULL;
+	if (to == PTX_T_bf16 || from == PTX_T_bf16)
 		return ".sat is not for bf16";
+	if (!IN(to, FLOATS) && !IN(from, FLOATS) && holds(to, from))
+		return ".sat changes nothing: the type holds every value of the other";
 	return NULL;
 }
 
@@ -271,6 +287,9 @@ static const char *check_cvt(const struct ptx_insn *i)
 		return ".ftz is for f32";
 	if (to && from)
 		return check_cvt_float(i) ? check_cvt_float(i) : check_cvt_sat(i);
+	if ((i->type == PTX_T_bf16 && !from && bits(i->mod.type2) == 8) ||
+	    (i->mod.type2 == PTX_T_bf16 && !to && bits(i->type) == 8))
+		return "bf16 and 8-bit integers do not convert directly";
 	if (to && (!r || int_rounding(r)))
 		return "a conversion from an integer to floating point needs a rounding";
 	if (!to && from && !int_rounding(r))

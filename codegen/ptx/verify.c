@@ -68,8 +68,8 @@ static bool fits(unsigned cls, enum ptx_type t, bool wider)
 		return false;
 	if (class_bits(cls) == class_bits(want))
 		return cls == PTX_C_B32 || cls == PTX_C_B64 || untyped(t);
-	return wider && !is_float(t) && cls != PTX_C_F32 && cls != PTX_C_F64 &&
-	       class_bits(cls) > class_bits(want);
+	return wider && !is_float(t) && t != PTX_T_f16 && t != PTX_T_bf16 && cls != PTX_C_F32 &&
+	       cls != PTX_C_F64 && class_bits(cls) > class_bits(want);
 }
 
 static void check_reg(struct check *c, const struct ptx_opnd *o, unsigned k, enum ptx_type t,
@@ -82,6 +82,9 @@ static void check_reg(struct check *c, const struct ptx_opnd *o, unsigned k, enu
 			         k + 1);
 			return;
 		}
+	if (o->cls == PTX_C_F32 && ptx_type_info[t].bits == 32 && c->i->op >= PTX_mm_ld &&
+	    c->i->op <= PTX_mm_red)
+		return; /* multimem moves 32 bits whatever they mean */
 	if (!fits(o->cls, t, wider))
 		complain(c, DIAG_PTX_CLASS, "operand %u: a register of another class than .%s",
 		         k + 1, ptx_type_info[t].text);
@@ -169,11 +172,18 @@ static void check_source(struct check *c, const struct ptx_opnd *o, unsigned k, 
 			check_reg(c, o, k, t, store || c->i->op == PTX_cvt);
 		return;
 	case PTX_IMM:
+		if ((c->i->op == PTX_bar_sync || c->i->op == PTX_bar_syncn) && k == 0 &&
+		    (o->imm < 0 || o->imm > 15))
+			complain(c, DIAG_PTX_OPERAND, "a CTA has barriers 0 to 15");
 		check_imm(c, o, k, t);
 		return;
 	case PTX_SPEC:
-		if (o->reg[0] >= PTX_NSPECIALS || is_float(t) ||
-		    class_bits(o->cls) != ptx_type_info[t].bits)
+		if (!mov && c->i->op != PTX_cvt)
+			complain(c, DIAG_PTX_OPERAND,
+			         "operand %u: special registers are read by mov and cvt only",
+			         k + 1);
+		else if (o->reg[0] >= PTX_NSPECIALS || is_float(t) ||
+		         class_bits(o->cls) != ptx_type_info[t].bits)
 			complain(c, DIAG_PTX_CLASS,
 			         "operand %u: a special register of another size than .%s", k + 1,
 			         ptx_type_info[t].text);

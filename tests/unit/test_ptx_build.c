@@ -53,7 +53,8 @@ static void a_kernel_is_printed_as_written(void **state)
 	ptx_shfl(f, ptx_MODS(.shfl = PTX_BFLY), count, ptx_imm(16), ptx_imm(31), ptx_imm(-1));
 	ptx_cvt(f, PTX_T_u64, PTX_T_u32, count);
 	ptx_cvt2(f, PTX_T_bf16x2, PTX_T_f32, sum, sum);
-	ptx_mul(f, PTX_T_u32, count, ptx_spec(PTX_CTAID_X));
+	ptx_mul(f, PTX_T_u32, count, ptx_imm(3));
+	ptx_mov(f, PTX_T_u32, ptx_spec(PTX_CTAID_X));
 	ptx_mul_wide(f, PTX_T_u32, count, ptx_imm(8));
 	ptx_fence_m(f, ptx_MODS(.order = PTX_ACQ_REL, .scope = PTX_SYS));
 	ptx_bar_sync(f, ptx_imm(0));
@@ -67,7 +68,7 @@ static void a_kernel_is_printed_as_written(void **state)
 	                    ".visible .entry k(\n\t.param .u64 x,\n\t.param .u32 n\n)\n"
 	                    ".maxntid 512, 1, 1\n.minnctapersm 1\n"
 	                    "{\n"
-	                    "\t.reg .pred %p<1>;\n\t.reg .b32 %r<8>;\n\t.reg .b64 %rd<3>;\n"
+	                    "\t.reg .pred %p<1>;\n\t.reg .b32 %r<9>;\n\t.reg .b64 %rd<3>;\n"
 	                    "\t.reg .f32 %f<1>;\n"
 	                    "\t.shared .align 16 .b8 red[128];\n"
 	                    "\n"
@@ -87,7 +88,8 @@ static void a_kernel_is_printed_as_written(void **state)
 	                    "\tshfl.sync.bfly.b32 %r5, %r0, 16, 31, -1;\n"
 	                    "\tcvt.u64.u32 %rd1, %r0;\n"
 	                    "\tcvt.rn.bf16x2.f32 %r6, %f0, %f0;\n"
-	                    "\tmul.lo.u32 %r7, %r0, %ctaid.x;\n"
+	                    "\tmul.lo.u32 %r7, %r0, 3;\n"
+	                    "\tmov.u32 %r8, %ctaid.x;\n"
 	                    "\tmul.wide.u32 %rd2, %r0, 8;\n"
 	                    "\tfence.acq_rel.sys;\n"
 	                    "\tbar.sync 0;\n"
