@@ -121,6 +121,8 @@ static struct fe_val name_value(struct fe_ctx *cx, const struct ast *e)
 
 	if (!strcmp(e->name, "tp"))
 		return tp_value(cx, e);
+	if (y && y->kind == FE_SYM_OUT)
+		return bad();
 	if (y && (y->kind == FE_SYM_CONST || y->kind >= FE_SYM_LOCAL)) {
 		y->used = true;
 		return y->model ? not_constant(cx, e->at) : y->val;
