@@ -5,14 +5,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-static const char kernel[] = "const n = 8, scale = 0.5, dtype = bf16;\n"
-                             "fn twice(x, k = 2) = x * k;\n"
-                             "kernel k(x: dtype[T, n] partial, w: dtype[n]) -> y: dtype[T, n] {\n"
-                             "  h = all_reduce(x);\n"
-                             "  out y = rmsnorm(twice(h) + twice(h) + twice(h, k = 3), w, eps = 1e-5) * scale;\n"
-                             "}\n"
-                             "model m { input e: dtype[T, n] partial; weight g[2]: dtype[n]; y = k(e, g[1]);\n"
-                             "  repeat i in 0..2 { y = opaque f(y, g[i]) -> dtype[T, n] cost work(); } output y; }\n";
+static const char kernel[] =
+        "const n = 8, scale = 0.5, dtype = bf16;\n"
+        "fn twice(x, k = 2) = x * k;\n"
+        "kernel k(x: dtype[T, n] partial, w: dtype[n]) -> y: dtype[T, n] {\n"
+        "  h = all_reduce(x);\n"
+        "  out y = rmsnorm(twice(h) + twice(h) + twice(h, k = 3), w, eps = 1e-5) * scale;\n"
+        "}\n"
+        "model m { input e: dtype[T, n] partial; weight g[2]: dtype[n]; y = k(e, g[1]);\n"
+        "  repeat i in 0..2 { y = opaque f(y, g[i]) -> dtype[T, n] cost work(); } output y; }\n";
 
 struct result {
 	bool good;
@@ -20,7 +21,8 @@ struct result {
 };
 
 /* Compiles; the allocation with number fail_at fails (0: none).  false: out of memory. */
-static bool compile(const char *text, size_t n, const struct fe_options *o, uint64_t fail_at, struct result *r)
+static bool compile(const char *text, size_t n, const struct fe_options *o, uint64_t fail_at,
+                    struct result *r)
 {
 	struct arena a;
 	struct diags d;
@@ -75,7 +77,8 @@ static void ten_megabytes_of_nesting_are_refused_at_once(void **state)
 		clock_t begin = clock();
 
 		memset(text, *c, n);
-		head = (size_t)snprintf(text, n, "kernel k(x: f32[T, 8]) -> y: f32[T, 8] { out y = ");
+		head = (size_t)snprintf(text, n,
+		                        "kernel k(x: f32[T, 8]) -> y: f32[T, 8] { out y = ");
 		text[head] = *c;
 		assert_true(compile(text, n, NULL, 0, &r));
 		assert_false(r.good);
@@ -126,7 +129,8 @@ static void calls_of_one_signature_share_an_instance(void **state)
 
 static void constants_are_exact_until_they_meet_a_value(void **state)
 {
-	static const char text[] = "kernel k(x: f32[T, 8]) -> y: f32[T, 8] { out y = x * (1 / 3 + 2 / 3) + (7 - 7); }";
+	static const char text[] =
+	        "kernel k(x: f32[T, 8]) -> y: f32[T, 8] { out y = x * (1 / 3 + 2 / 3) + (7 - 7); }";
 	struct result r;
 
 	(void)state;
@@ -139,7 +143,8 @@ static void constants_are_exact_until_they_meet_a_value(void **state)
 
 static void a_function_of_the_file_comes_before_the_preludes(void **state)
 {
-	static const char text[] = "fn silu(x) = x * 3;\nkernel k(x: f32[T, 8]) -> y: f32[T, 8] { out y = silu(x); }";
+	static const char text[] =
+	        "fn silu(x) = x * 3;\nkernel k(x: f32[T, 8]) -> y: f32[T, 8] { out y = silu(x); }";
 	struct result r;
 
 	(void)state;
