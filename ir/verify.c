@@ -3,6 +3,7 @@
  * list, a wrong type or a loop of definitions.  All mistakes are collected and shown in the printed
  * program.
  */
+#include "ir/lex.h"
 #include "ir/map.h"
 #include "ir/text.h"
 #include <inttypes.h>
@@ -88,14 +89,19 @@ static void check_param(struct check *c, unsigned i)
 static void check_head(struct check *c)
 {
 	const struct ir_func *f = c->f;
+	struct ir_table names;
 
 	for (unsigned i = 0; i < f->nparam; i++)
 		check_param(c, i);
-	for (unsigned i = 0; i < f->nparam && i < 64; i++)
-		for (unsigned k = 0; k < i; k++)
-			if (f->param[i].name && f->param[k].name &&
-			    !strcmp(f->param[i].name, f->param[k].name))
-				issue(c, NULL, "two parameters are called '%s'", f->param[i].name);
+	ir_table_init(&names, c->arena);
+	for (unsigned i = 0; i < f->nparam; i++) {
+		const char *name = f->param[i].name;
+
+		if (name && ir_table_get(&names, name, strlen(name)))
+			issue(c, NULL, "two parameters are called '%s'", name);
+		if (name)
+			ir_table_put(&names, name, strlen(name), &names);
+	}
 	if (f->deterministic && f->rank_divergence)
 		issue(c, NULL, "deterministic excludes rank_divergence");
 	if (f->is_kernel && f->result)

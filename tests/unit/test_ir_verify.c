@@ -181,6 +181,11 @@ static void nameless_parameter(struct ir_func *f)
 	f->param[0].name = NULL;
 }
 
+static void one_name_for_two_parameters(struct ir_func *f)
+{
+	f->param[0].name = "y";
+}
+
 static void call_of_nothing(struct ir_func *f)
 {
 	f->first->next->op = IR_OP_CALL;
@@ -211,6 +216,7 @@ static void damage_is_found(void **state)
 	        {same_number_twice, "two values have the number 0"},
 	        {broken_list, "the list of values is broken here"},
 	        {nameless_parameter, "parameter 0 has no name"},
+	        {one_name_for_two_parameters, "two parameters are called 'y'"},
 	        {call_of_nothing, "the function called does not stand before this one"},
 	        {fn_without_result, "the result of this fn is not one of its values"},
 	};

@@ -5,6 +5,7 @@
  * GOLDEN_UPDATE=1 writes the sections anew (a section must be there to be written).
  */
 #include "tests/unit/unit.h"
+#include "frontend/frontend.h"
 #include "ir/pass.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ static char *read_file(struct arena *a, const char *path)
 	char *s = arena_alloc(a, 1 << 16);
 
 	if (!f)
-		return NULL;
+		fail_msg("cannot read %s", path);
 	s[fread(s, 1, (1 << 16) - 1, f)] = 0;
 	fclose(f);
 	return s;
@@ -192,11 +193,66 @@ static void ways_to_write_one_tail_end_alike(void **state)
 	assert_true(pairs >= 4);
 }
 
+/* ---- specs ---- */
+
+static int is_spec(const struct dirent *e)
+{
+	size_t n = strlen(e->d_name);
+
+	return n > 8 && !strcmp(e->d_name + n - 8, ".plait");
+}
+
+/* A spec through the frontend and all passes. */
+static const char *fused(struct context *c, const char *path)
+{
+	const char *text = read_file(&c->arena, path);
+	struct ast_file *ast =
+	        fe_parse(&c->arena, &c->d, diags_add_source(&c->d, path, text, strlen(text)));
+	struct ir_module *m = fe_lower(&c->arena, &c->d, ast, &(struct fe_options){0});
+	struct strbuf out;
+
+	strbuf_init(&out, &c->arena);
+	if (!m || ir_run_passes(m, &(struct ir_pass_options){0}, &c->d)) {
+		diags_render(&c->d, DIAG_ERROR, &out);
+		fail_msg("%s", out.s);
+	}
+	ir_print(m, &out);
+	return out.s;
+}
+
+/* All specs of the folder say one tail; its IR after the last pass is in tail.fused. */
+static void specs_of_one_tail_end_alike(void **state)
+{
+	static struct context c;
+	struct dirent **e;
+	int n = scandir(folder, &e, is_spec, alphasort);
+	const char *path;
+
+	(void)state;
+	begin(&c);
+	if (setjmp(c.arena.oom))
+		fail_msg("out of memory");
+	assert_true(n >= 3);
+	path = arena_printf(&c.arena, "%s/tail.fused", folder);
+	for (int i = 0; i < n; i++) {
+		const char *spec = arena_printf(&c.arena, "%s/%s", folder, e[i]->d_name);
+		const char *text = fused(&c, spec);
+
+		if (i == 0 && getenv("GOLDEN_UPDATE"))
+			write_file(path, text);
+		assert_string_equal(text, read_file(&c.arena, path));
+		free(e[i]);
+	}
+	free(e);
+	arena_free(&c.arena);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(each_case_is_what_its_file_says),
 	        cmocka_unit_test(ways_to_write_one_tail_end_alike),
+	        cmocka_unit_test(specs_of_one_tail_end_alike),
 	};
 
 	folder = argc > 1 ? argv[1] : "tests/golden/ir";
