@@ -199,7 +199,7 @@ static int is_spec(const struct dirent *e)
 {
 	size_t n = strlen(e->d_name);
 
-	return n > 8 && !strcmp(e->d_name + n - 8, ".plait");
+	return n > 6 && !strcmp(e->d_name + n - 6, ".plait");
 }
 
 /* A spec through the frontend and all passes. */
