@@ -89,6 +89,43 @@ static void mistakes_of_all_kernels_are_reported(void **state)
 	assert_int_equal(f->d.nerror, 2);
 }
 
+/* Damages the program behind the runner's back. */
+static void wreck(void *ctx, const char *pass, const struct ir_module *m, enum ir_form form)
+{
+	(void)ctx;
+	(void)form;
+	if (!strcmp(pass, "place"))
+		m->funcs->first->type.cols = 9;
+}
+
+static void a_program_that_a_pass_breaks_is_a_bug_of_ours(void **state)
+{
+	struct ir_fixture *f = *state;
+	struct ir_pass_options o = {.hook = wreck};
+
+	assert_int_equal(ir_run_passes(ir_text(f, program), &o, &f->d), ST_INTERNAL);
+	assert_non_null(strstr(ir_shown(f), "wrong after pass 'merge'"));
+	assert_non_null(strstr(ir_shown(f), "\t// ^ the type should be"));
+}
+
+static void uses_are_counted_and_replaced(void **state)
+{
+	struct ir_fixture *f = *state;
+	struct ir_module *m =
+	        ir_text(f, "fn g(in a: f32[], in b: f32[]) { %a = param a %b = param b "
+	                   "%c = add %a, %a %d = mul %b, %c return %a }");
+	struct ir_func *g = ir_func_find(m, "g");
+	struct ir_value *a = g->first, *b = a->next;
+
+	assert_null(ir_func_find(m, "h"));
+	assert_int_equal(ir_count_uses(g, a), 3);
+	assert_int_equal(ir_count_uses(g, b), 1);
+	ir_replace_uses(g, a, b);
+	assert_int_equal(ir_count_uses(g, a), 0);
+	assert_int_equal(ir_count_uses(g, b), 4);
+	assert_ptr_equal(g->result, b);
+}
+
 /* Kept out of line, so that nothing of the caller's is in a register when an allocation fails. */
 static __attribute__((noinline)) bool runs_with(struct arena *a, uint64_t fail_at)
 {
@@ -130,6 +167,8 @@ int main(void)
 	        TEST(a_dump_holds_the_program_after_every_pass),
 	        TEST(a_wrong_program_does_not_reach_the_passes),
 	        TEST(mistakes_of_all_kernels_are_reported),
+	        TEST(a_program_that_a_pass_breaks_is_a_bug_of_ours),
+	        TEST(uses_are_counted_and_replaced),
 	        TEST(each_failed_allocation_goes_to_the_owner_of_the_arena),
 	};
 
