@@ -26,7 +26,7 @@ static struct sim_poll *poll_of(struct sim_warp *w, const struct sim_op *op)
 void sim_note_load(struct sim_warp *w, const struct sim_op *op, uint32_t mask, const uint64_t *addr,
                    const uint64_t *value)
 {
-	const uint64_t at = (uint64_t)(uintptr_t)op;
+	const uint64_t at = (uint64_t)(op - w->cta->launch->kernel->op) << 8;
 	struct sim_poll *p;
 
 	if (!op->strong) {
