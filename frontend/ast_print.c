@@ -3,6 +3,8 @@
  */
 #include "frontend/frontend.h"
 #include "frontend/ast.h"
+#include <stdio.h>
+#include <stdlib.h>
 
 struct printer {
 	struct strbuf *out;
@@ -36,6 +38,18 @@ static void move_to(struct printer *p, uint32_t offset)
 		p->bol--;
 }
 
+/* The shortest text that reads back as the same number. */
+static void print_real(struct strbuf *out, double r)
+{
+	char text[40];
+	int digits = 1;
+
+	do
+		snprintf(text, sizeof(text), " %.*g", digits, r);
+	while (strtod(text, NULL) != r && digits++ < 17);
+	strbuf_puts(out, text);
+}
+
 static void print_head(struct printer *p, const struct ast *n, const char *label, unsigned depth)
 {
 	for (unsigned i = 0; i < depth; i++)
@@ -48,7 +62,7 @@ static void print_head(struct printer *p, const struct ast *n, const char *label
 	if (n->kind == AST_INT)
 		strbuf_printf(p->out, " %lld", (long long)n->i);
 	if (n->kind == AST_REAL)
-		strbuf_printf(p->out, " %.17g", n->r);
+		print_real(p->out, n->r);
 	if (n->kind == AST_UNARY || n->kind == AST_BINARY)
 		strbuf_printf(p->out, " %s", ast_op_text[n->op]);
 	if (n->kind == AST_DECL)

@@ -36,6 +36,8 @@ bool fe_reserved(const char *name)
 	       !strcmp(name, "false") || ir_dtype_by_name(name, strlen(name)) >= 0;
 }
 
+enum { MAX_CALL_NOTES = 8 };
+
 void fe_error(const struct fe_ctx *cx, enum diag_code code, struct span at, const char *fix,
               const char *fmt, ...)
 {
@@ -48,7 +50,7 @@ void fe_error(const struct fe_ctx *cx, enum diag_code code, struct span at, cons
 	diag_at(cx->fe->diags, DIAG_ERROR, code, at, "%s", text);
 	if (fix)
 		diag_note(cx->fe->diags, (struct span){0, 0}, "%s", fix);
-	for (; cx && cx->fn; cx = cx->caller)
+	for (int n = 0; cx && cx->fn && n < MAX_CALL_NOTES; cx = cx->caller, n++)
 		diag_note(cx->fe->diags, cx->call_at, "in this call of '%s'", cx->fn->name);
 }
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_VALUES = 1 << 16 };
+enum { MAX_VALUES = 1 << 16, MAX_NEST = 1000 };
 
 static struct fe_val bad(void)
 {
@@ -194,7 +194,7 @@ static struct fe_val unary(struct fe_ctx *cx, const struct ast *e)
 	return fe_emit(cx, ir_value_new(cx->f, IR_OP_NEG, e->at, 1, &src), &e->value->at);
 }
 
-struct fe_val fe_expr(struct fe_ctx *cx, const struct ast *e)
+static struct fe_val expression(struct fe_ctx *cx, const struct ast *e)
 {
 	switch (e->kind) {
 	case AST_INT:
@@ -214,4 +214,20 @@ struct fe_val fe_expr(struct fe_ctx *cx, const struct ast *e)
 	default:
 		return bad();
 	}
+}
+
+/* The C stack bounds how deep expressions and the functions they call may go, all together. */
+struct fe_val fe_expr(struct fe_ctx *cx, const struct ast *e)
+{
+	struct fe_val v;
+
+	if (cx->nest >= MAX_NEST) {
+		fe_error(cx, DIAG_NESTING, e->at, "bind parts of it to names",
+		         "this is nested too deeply to be compiled");
+		return bad();
+	}
+	cx->nest++;
+	v = expression(cx, e);
+	cx->nest--;
+	return v;
 }

@@ -7,7 +7,7 @@
 #include "support/hash.h"
 #include <string.h>
 
-enum { MAX_CALL_DEPTH = 64 };
+enum { MAX_CALL_DEPTH = 64, MAX_INSTANCES = 1 << 14 };
 
 struct fe_instance {
 	const char *key;
@@ -110,6 +110,7 @@ static struct fe_instance *make_instance(struct fe_ctx *cx, const struct call *c
 	                    .call_at = c->e->at,
 	                    .fn = c->fn->decl,
 	                    .depth = cx->depth + 1,
+	                    .nest = cx->nest,
 	                    .walked = true};
 
 	inst->key = key;
@@ -186,6 +187,12 @@ struct fe_val fe_call_fn(struct fe_ctx *cx, const struct ast *e, struct fe_symbo
 	fn->used = true;
 	if (fn->recursive)
 		return none;
+	if (!fn->checked) {
+		fe_error(cx, DIAG_RECURSION, e->name_at,
+		         "a constant calls functions that are declared before it",
+		         "'%s' is declared later", e->name);
+		return none;
+	}
 	for (const struct ast *p = fn->decl->kids; p && c.n < FE_MAX_ARGS; p = p->next) {
 		names[c.n++] = p->name;
 		need += p->value == NULL;
@@ -207,6 +214,14 @@ struct fe_val fe_call_fn(struct fe_ctx *cx, const struct ast *e, struct fe_symbo
 	if (cx->depth >= MAX_CALL_DEPTH) {
 		fe_error(cx, DIAG_NESTING, e->at, NULL,
 		         "functions call functions more than %d deep", MAX_CALL_DEPTH);
+		return none;
+	}
+	if (cx->fe->ninstance >= MAX_INSTANCES) {
+		if (!cx->fe->full)
+			fe_error(cx, DIAG_TOO_LARGE, e->at, NULL,
+			         "functions are called with more than %d signatures",
+			         MAX_INSTANCES);
+		cx->fe->full = true;
 		return none;
 	}
 	inst = find_instance(cx, &c);

@@ -21,39 +21,27 @@ static void add_builtin_names(struct fe *fe)
 		             (struct fe_val){.kind = FE_DTYPE, .dtype = (enum ir_dtype)i});
 }
 
-/* Consts are evaluated where they stand, so that they see those before them; the bodies come later.
- */
 static void declare(struct fe *fe, struct fe_scope *s, struct ast *d)
+{
+	static const int kind[AST_NKINDS] = {
+	        [AST_FN] = FE_SYM_FN, [AST_KERNEL] = FE_SYM_KERNEL, [AST_MODEL] = FE_SYM_MODEL};
+
+	if (kind[d->kind])
+		fe_declare(fe, s, (enum fe_symbol_kind)kind[d->kind], d);
+}
+
+/* Consts and fns in their order, so that they see those before them, and no fn is called unchecked.
+ */
+static void check_in_order(struct fe *fe, struct fe_scope *s, struct ast *d)
 {
 	struct fe_ctx cx = {.fe = fe, .scope = s};
 
-	switch (d->kind) {
-	case AST_CONST:
+	if (d->kind == AST_CONST)
 		fe_check_const(fe, s, d);
-		break;
-	case AST_ASSERT:
+	else if (d->kind == AST_ASSERT)
 		fe_check_assert(&cx, d);
-		break;
-	case AST_FN:
-		fe_declare(fe, s, FE_SYM_FN, d);
-		break;
-	case AST_KERNEL:
-		fe_declare(fe, s, FE_SYM_KERNEL, d);
-		break;
-	case AST_MODEL:
-		fe_declare(fe, s, FE_SYM_MODEL, d);
-		break;
-	default:
-		break;
-	}
-}
-
-static void check_names(struct fe *fe, struct fe_scope *s, struct ast *d)
-{
-	if (d->kind == AST_FN)
+	else if (d->kind == AST_FN)
 		fe_check_names_fn(fe, s, d);
-	else if (d->kind == AST_KERNEL)
-		fe_check_names_kernel(fe, s, d);
 }
 
 static void load_prelude(struct fe *fe)
@@ -65,7 +53,7 @@ static void load_prelude(struct fe *fe)
 	for (struct ast *d = f ? f->decls : NULL; d; d = d->next)
 		declare(fe, &fe->prelude, d);
 	for (struct ast *d = f ? f->decls : NULL; d; d = d->next)
-		check_names(fe, &fe->prelude, d);
+		check_in_order(fe, &fe->prelude, d);
 }
 
 static void check_empty(struct fe *fe, const struct ast_file *ast)
@@ -88,12 +76,14 @@ static void check_file(struct fe *fe, struct ast_file *ast)
 	check_empty(fe, ast);
 	for (struct ast *d = ast->decls; d; d = d->next)
 		declare(fe, &fe->file, d);
+	for (struct ast *d = ast->decls; d; d = d->next)
+		check_in_order(fe, &fe->file, d);
 	fe_check_sets(fe);
 	for (struct ast *d = ast->decls; d; d = d->next)
-		check_names(fe, &fe->file, d);
-	for (struct ast *d = ast->decls; d; d = d->next)
-		if (d->kind == AST_KERNEL)
+		if (d->kind == AST_KERNEL) {
+			fe_check_names_kernel(fe, &fe->file, d);
 			fe_lower_kernel(fe, d);
+		}
 	for (struct ast *d = ast->decls; d; d = d->next)
 		if (d->kind == AST_MODEL)
 			fe_check_model(fe, d);

@@ -271,7 +271,7 @@ static void walk_init(struct walk *w, struct fe *fe, struct fe_scope *scope, str
 
 void fe_check_names_fn(struct fe *fe, struct fe_scope *scope, struct ast *fn)
 {
-	const struct fe_symbol *self = fe_scope_own(scope, fn->name);
+	struct fe_symbol *self = fe_scope_own(scope, fn->name);
 	const struct ast *last = NULL;
 	bool had_default = false;
 	struct walk w;
@@ -300,6 +300,8 @@ void fe_check_names_fn(struct fe *fe, struct fe_scope *scope, struct ast *fn)
 		fe_error(&w.cx, DIAG_RETURN, fn->name_at, "end it with: return value;",
 		         "'%s' returns nothing", fn->name);
 	check_unused(&w);
+	if (w.order)
+		self->checked = true;
 }
 
 static void declare_param(struct walk *w, struct ast *p, bool output)

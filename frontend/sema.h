@@ -57,6 +57,7 @@ struct fe_symbol {
 	struct span at;
 	struct ast *decl;
 	bool used, written;
+	bool checked;   /* a fn whose names have been checked: it may be called */
 	bool recursive; /* a fn that is not looked into */
 	struct span written_at;
 	struct fe_val val; /* CONST; PARAM and LOCAL while lowering */
@@ -96,6 +97,7 @@ struct fe {
 	struct fe_scope builtin, prelude, file; /* each the parent of the next */
 	struct fe_instance **instances;         /* by signature (instance.c) */
 	size_t ninstance, ninstance_slot;
+	bool full; /* too many instances, and that has been said */
 	unsigned nfn;
 	bool damaged;     /* declarations were lost to syntax errors ... */
 	bool lost_kernel; /* ... kernels or models */
@@ -110,6 +112,7 @@ struct fe_ctx {
 	struct span call_at;         /* ... and from which place */
 	const struct ast *fn;        /* the fn whose body this is, or NULL */
 	unsigned depth;              /* of calls */
+	unsigned nest;               /* expressions being evaluated, those of the callers too */
 	size_t size;                 /* values of f once all calls are expanded */
 	bool full;                   /* too many, and that has been said */
 	bool exact;                  /* a constant expression: `/` must leave no remainder */
