@@ -298,9 +298,9 @@ static void check_operand(struct check *c, unsigned k, char letter)
 		check_dest(c, o, k, t);
 		break;
 	case 'q':
-		if (o->kind == PTX_NONE)
-			break;
-		/* fall through */
+		if (o->kind != PTX_NONE)
+			check_pred(c, o, k, false);
+		break;
 	case 'p':
 		check_pred(c, o, k, false);
 		break;
