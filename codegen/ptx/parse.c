@@ -446,6 +446,8 @@ static void skip_braces(struct ptx_parser *p)
 		depth -= ptx_is(p, '}') && depth;
 		ptx_next(p);
 	} while (depth && p->tok.kind != PTX_TOK_EOF);
+	if (depth)
+		ptx_expected(p, "'}'");
 }
 
 static void entry(struct ptx_parser *p)
