@@ -13,9 +13,11 @@
 #define MAX_IN_FLIGHT    8
 #define BYTES_IN_FLIGHT  65536
 #define MAX_VECS         64
-#define FIXED_REGS       14 /* addresses, row numbers, lane; found with ptxas, as the next two */
+#define FIXED_REGS       12 /* addresses, row numbers, lane; found with ptxas, as the next two */
 #define MAX_TEMPS        6
 #define MARGIN           8 /* left free when there is a choice */
+#define WIDE_MARGIN      16 /* for rows with more elements a thread, where ptxas keeps more in flight \
+	                     */
 
 static unsigned ceil_div(unsigned a, unsigned b)
 {
@@ -234,7 +236,8 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	while (estimate(p, rp) + MARGIN > limit && p->in_flight > 1 && !o->in_flight)
 		p->in_flight--;
 	p->est_regs = estimate(p, rp);
-	if (p->vecs > MAX_VECS || (p->est_regs > limit && p->vecs * p->elems > ELEMS_PER_THREAD)) {
+	if (p->vecs > MAX_VECS ||
+	    (p->est_regs + WIDE_MARGIN > limit && p->vecs * p->elems > ELEMS_PER_THREAD)) {
 		diag_at(d, DIAG_ERROR, DIAG_CG_WIDE, rp->func->at,
 		        "a row of %lld elements does not fit into the registers of %u threads",
 		        (long long)rp->cols, p->threads);
