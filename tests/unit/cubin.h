@@ -42,8 +42,8 @@ static inline struct cubin_result cubin_run(struct arena *a, const char *text, c
 	assert_non_null(f);
 	fputs(text, f);
 	fclose(f);
-	code = system(arena_printf(a, "%s -arch=%s -v %s/k.ptx -o %s/k.cubin >%s/log 2>&1", program,
-	                           arch, dir, dir, dir));
+	code = system(arena_printf(a, "%s -arch=%s -v %s/k.ptx -o %s/k.cubin >%s/log 2>&1",
+	                           ptxas_path(), arch, dir, dir, dir));
 	r.log = (const char *)cubin_slurp(a, arena_printf(a, "%s/log", dir), &n);
 	if (code == 0)
 		r.cubin = cubin_slurp(a, arena_printf(a, "%s/k.cubin", dir), &r.size);

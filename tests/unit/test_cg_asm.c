@@ -105,8 +105,7 @@ static void every_target_assembles(void **state)
 
 	SKIP_UNLESS(ptxas_path(), "ptxas");
 	for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++)
-		cubin_run(&f->arena, program,
-		          cg_text(f, cg_must(f, cg_norms, "add_norm", 512, targets[i])),
+		cubin_run(&f->arena, cg_text(f, cg_must(f, cg_norms, "add_norm", 512, targets[i])),
 		          targets[i]);
 }
 
