@@ -104,8 +104,9 @@ static void print_result(const struct session *s, const struct cg_kernel *k,
 	}
 	printf("  ranks %u, rows ", s->o.tp);
 	print_tokens(&s->o);
-	printf(" of %lld, protocol %s, up to %u CTAs of %u threads\n", (long long)k->plan.cols,
-	       cg_protocol_name(k->plan.protocol), r->most_ctas, k->plan.threads);
+	printf(" of %lld, protocol %s, up to %u CTA%s of %u threads\n", (long long)k->plan.cols,
+	       cg_protocol_name(k->plan.protocol), r->most_ctas, r->most_ctas == 1 ? "" : "s",
+	       k->plan.threads);
 	printf("  %u schedules, %u launches, %.1f million instructions executed\n", r->schedules,
 	       r->launches, (double)r->lane_insns * 1e-6);
 	printf("  %llu elements compared bit for bit, %llu within a bound",

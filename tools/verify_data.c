@@ -168,7 +168,7 @@ static struct vf_ref keep(const struct vf_data *d, struct vf_item *it, const str
 	struct ir_type ty = d->k->f->param[p].type;
 	int64_t rows = ty.ndim == 2 ? it->T : 1, cols = vf_cols(ty);
 	unsigned size = vf_size(ty);
-	struct vf_ref r = {arena_alloc(&it->arena, (size_t)(rows * cols) * size + 1), NULL};
+	struct vf_ref r = {arena_alloc(&it->arena, (size_t)(rows * cols) * size + 1), NULL, NULL};
 
 	for (int64_t t = 0; t < rows; t++) {
 		const double *v, *err;
@@ -180,9 +180,12 @@ static struct vf_ref keep(const struct vf_data *d, struct vf_item *it, const str
 			memcpy(r.bits + (size_t)(t * cols + c) * size, &bits, size);
 			if (err[c] == 0.0)
 				continue;
-			if (!r.err)
+			if (!r.err) {
 				r.err = arena_news(&it->arena, float, (size_t)(rows * cols));
+				r.bounded = arena_news(&it->arena, int64_t, (size_t)rows);
+			}
 			r.err[t * cols + c] = round_up(err[c]);
+			r.bounded[t]++;
 		}
 	}
 	return r;

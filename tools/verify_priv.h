@@ -6,9 +6,10 @@
 #define VF_SCHEDULE_BITS 10 /* of a seed: which schedule; above: which data */
 #define VF_VARIANTS      4
 
-struct vf_ref {        /* what an output of T rows must be */
-	uint8_t *bits; /* T x cols elements in the parameter's dtype */
-	float *err;    /* bounds, rounded up; NULL: all 0 */
+struct vf_ref {           /* what an output of T rows must be */
+	uint8_t *bits;    /* T x cols elements in the parameter's dtype */
+	float *err;       /* bounds, rounded up; NULL: all 0 */
+	int64_t *bounded; /* elements of each row whose bound is not 0; NULL with err */
 };
 
 /* One row count with one variant of the data. */

@@ -324,6 +324,16 @@ static bool check_written(const struct step *s, unsigned p, unsigned rank, struc
 	return true;
 }
 
+static void count_elements(struct run *u, const struct vf_ref *ref, struct rows w, int64_t cols)
+{
+	int64_t bounded = 0;
+
+	for (int64_t i = w.begin; i < w.end && ref->bounded; i++)
+		bounded += ref->bounded[i];
+	u->r->bounded += (uint64_t)bounded;
+	u->r->exact += (uint64_t)((w.end - w.begin) * cols - bounded);
+}
+
 /* Where a and b, which differ, do so first. */
 static int64_t first_difference(const uint8_t *a, const uint8_t *b)
 {
@@ -343,7 +353,6 @@ static bool check_output(const struct step *s, unsigned p, unsigned rank, struct
 	struct ir_type t = u->d->k->f->param[p].type;
 	bool same = t.place == IR_REPLICATED && !u->d->k->f->rank_divergence;
 	uint64_t n = row_bytes(u, p), step = pitch(u, p), all = (uint64_t)(w.end - w.begin) * step;
-	uint64_t cells = (uint64_t)((w.end - w.begin) * vf_cols(t));
 	int64_t differs = -1;
 
 	if (w.end == w.begin)
@@ -351,7 +360,7 @@ static bool check_output(const struct step *s, unsigned p, unsigned rank, struct
 	if (!check_written(s, p, rank, w))
 		return false;
 	sim_read(u->sim, address(u, p, rank, w.at), u->scratch, all);
-	*(ref->err ? &u->r->bounded : &u->r->exact) += cells;
+	count_elements(u, ref, w, vf_cols(t));
 	if (same && s->first[p]) {
 		if (!memcmp(u->scratch, s->first[p], all))
 			return true;
