@@ -3,7 +3,8 @@
  *simulated ranks and compared with the reference, a few rows and one schedule each.  A line of TAP
  *for each.
  *
- *	sweep FOLDER    with PLAIT_TEST_ALL=1 every combination, else every pair of them
+ *	sweep FOLDER [all]    every pair; with `all` every combination, unless a sanitizer slows it
+ *down; with PLAIT_TEST_ALL=1 always every combination
  */
 #include "tools/pipeline.h"
 #include "tools/verify.h"
@@ -12,6 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef __SANITIZE_ADDRESS__
+enum { SLOW = 1 };
+#else
+enum { SLOW = 0 };
+#endif
 
 static const unsigned ranks[] = {2, 3, 4, 5, 6, 7, 8, 16};
 static const char *const widths[] = {"128", "1000", "2880", "4096", "5376", "8192", "16384"};
@@ -126,21 +133,22 @@ static int is_spec(const struct dirent *e)
 
 int main(int argc, char **argv)
 {
-	const char *all = getenv("PLAIT_TEST_ALL");
+	const char *env = getenv("PLAIT_TEST_ALL");
+	bool all = (argc == 3 && !strcmp(argv[2], "all") && !SLOW) || (env && !strcmp(env, "1"));
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct sweep s = {.threads = cpus > 0 ? (unsigned)cpus : 1};
 	struct dirent **e;
-	int n = argc == 2 ? scandir(argv[1], &e, is_spec, alphasort) : -1;
+	int n = argc == 2 || argc == 3 ? scandir(argv[1], &e, is_spec, alphasort) : -1;
 
 	if (n <= 0) {
-		fprintf(stderr, "usage: sweep FOLDER-OF-SPECS\n");
+		fprintf(stderr, "usage: sweep FOLDER-OF-SPECS [all]\n");
 		return 2;
 	}
 	for (int i = 0; i < n; i++) {
 		char path[4096];
 
 		snprintf(path, sizeof path, "%s/%s", argv[1], e[i]->d_name);
-		sample(&s, path, (unsigned)i, all && !strcmp(all, "1"));
+		sample(&s, path, (unsigned)i, all);
 		free(e[i]);
 	}
 	free(e);
