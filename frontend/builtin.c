@@ -92,6 +92,17 @@ static bool suits(const struct fe_symbol *y, enum fe_want want)
 	}
 }
 
+/* A const that is declared behind its use. */
+static bool note_later(const struct fe_ctx *cx, const char *name)
+{
+	for (const struct ast *d = cx->fe->decls; d; d = d->next)
+		if (d->kind == AST_CONST && !strcmp(d->name, name)) {
+			diag_note(cx->fe->diags, d->name_at, "it is declared here, after its use");
+			return true;
+		}
+	return false;
+}
+
 void fe_suggest(const struct fe_ctx *cx, const char *name, enum fe_want want)
 {
 	struct names l = {.arena = cx->fe->arena};
@@ -111,6 +122,8 @@ void fe_suggest(const struct fe_ctx *cx, const char *name, enum fe_want want)
 		add(&l, fe_builtin_name[i]);
 	if (want == FE_WANT_KERNEL)
 		add(&l, "gemm");
+	if (want == FE_WANT_VALUE && note_later(cx, name))
+		return;
 	near = nearest_name(name, l.s, l.n);
 	if (near)
 		diag_note(cx->fe->diags, (struct span){0, 0}, "did you mean '%s'?", near);

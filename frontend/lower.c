@@ -111,7 +111,7 @@ struct ir_module *fe_lower(struct arena *a, struct diags *d, struct ast_file *as
 
 	if (!ast)
 		return NULL;
-	*fe = (struct fe){.arena = a, .diags = d, .o = o ? o : &none};
+	*fe = (struct fe){.arena = a, .diags = d, .o = o ? o : &none, .decls = ast->decls};
 	fe->module = ir_module_new(a);
 	fe->damaged = ast->damaged;
 	fe->lost_kernel = ast->lost_kernel;

@@ -91,6 +91,7 @@ struct fe {
 	struct arena *arena;
 	struct diags *diags;
 	const struct fe_options *o;
+	const struct ast *decls; /* of the file */
 	struct ir_module *module;
 	struct ir_func **done; /* finished functions, callees first */
 	size_t ndone, done_cap;

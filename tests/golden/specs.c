@@ -236,11 +236,11 @@ static int run_diag(const char *dir)
 
 /* ---- doc, good ---- */
 
-static void good_case(const char *name, const char *text, size_t n, bool want)
+static void good_case(const char *name, const char *text, size_t n, bool want, unsigned tp)
 {
-	static const struct fe_options none;
+	struct fe_options o = {.tp = tp};
 	bool good;
-	char *said = compile(name, text, n, &none, &good);
+	char *said = compile(name, text, n, &o, &good);
 
 	report(good == want, name, said && *said ? said : "this compiled");
 	free(said);
@@ -269,7 +269,7 @@ static int run_doc(const char *path)
 			report(false, name, "the block does not end");
 			break;
 		}
-		good_case(name, begin, (size_t)(end + 1 - begin), !wrong);
+		good_case(name, begin, (size_t)(end + 1 - begin), !wrong, 0);
 		for (; p < end + 1; p++)
 			line += *p == '\n';
 		p = end + 4;
@@ -282,14 +282,20 @@ static int run_doc(const char *path)
 
 static int run_good(char **paths)
 {
+	static const unsigned tp[] = {0, 1, 2, 4, 8, 16};
+	char name[1024];
+
 	for (; *paths; paths++) {
 		size_t n = 0;
 		char *text = read_file(*paths, &n);
 
-		if (text)
-			good_case(*paths, text, n, true);
-		else
-			report(false, *paths, "the file cannot be read");
+		for (size_t i = 0; i < sizeof(tp) / sizeof(tp[0]); i++) {
+			snprintf(name, sizeof(name), "%s, tp %u", *paths, tp[i]);
+			if (text)
+				good_case(name, text, n, true, tp[i]);
+			else
+				report(false, name, "the file cannot be read");
+		}
 		free(text);
 	}
 	return 0;
