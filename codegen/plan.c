@@ -16,8 +16,9 @@
 #define FIXED_REGS       12 /* addresses, row numbers, lane; found with ptxas, as the next two */
 #define MAX_TEMPS        6
 #define MARGIN           8 /* left free when there is a choice */
-#define WIDE_MARGIN      16 /* for rows with more elements a thread, where ptxas keeps more in flight \
-	                     */
+#define WIDE_MARGIN                                                                  \
+	16 /* for rows with more elements a thread, where ptxas keeps more in flight \
+	    */
 
 static unsigned ceil_div(unsigned a, unsigned b)
 {
@@ -164,29 +165,72 @@ static bool check_options(const struct cg_options *o, const struct ir_func *f, s
 	return true;
 }
 
-static bool choose_protocol(struct cg_plan *p, const struct cg_rowprog *rp,
-                            const struct cg_options *o, struct diags *d)
+/* What sums in the switch cannot do; the peer-to-peer protocols to come can. */
+static bool check_sums(const struct cg_rowprog *rp, struct diags *d)
 {
+	for (unsigned i = 0; i < rp->nval; i++) {
+		const struct ir_value *v = rp->val[i].ir;
+		const struct ir_param *q = &rp->func->param[v->param];
+
+		if (v->op != IR_OP_LOAD_SUM)
+			continue;
+		if (rp->func->deterministic) {
+			diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, v->at,
+			        "protocol 'mm-twoshot' cannot do '%s': it is deterministic, and "
+			        "the switch sums in any order",
+			        rp->func->name);
+			diag_note(d, (struct span){0, 0},
+			          "drop 'deterministic', or wait for p2p-twoshot, which sums in "
+			          "order of ranks");
+			return false;
+		}
+		if (q->type.dtype != v->type.dtype) {
+			diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, v->at,
+			        "protocol 'mm-twoshot' cannot keep the %s sum of %s '%s': the "
+			        "switch rounds it",
+			        ir_dtype_info[v->type.dtype].text,
+			        ir_dtype_info[q->type.dtype].text, q->name);
+			diag_note(
+			        d, (struct span){0, 0},
+			        "drop 'out = %s', or wait for p2p-twoshot, which sums in registers",
+			        ir_dtype_info[v->type.dtype].text);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool refuse(const struct cg_rowprog *rp, struct diags *d, const char *why, const char *fix)
+{
+	diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, rp->func->at, "%s", why);
+	diag_note(d, (struct span){0, 0}, "%s", fix);
+	return false;
+}
+
+static bool choose_protocol(struct cg_plan *p, const struct cg_rowprog *rp,
+                            const struct cg_options *o, struct arena *a, struct diags *d)
+{
+	const char *name = rp->func->name;
+
 	p->communicates = rp->sums || rp->gathers;
 	p->protocol = o->protocol != CG_AUTO ? o->protocol
 	              : p->communicates      ? CG_MM_TWOSHOT
 	                                     : CG_LOCAL;
-	if (p->protocol == CG_LOCAL && p->communicates) {
-		diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, rp->func->at,
-		        "protocol 'local' cannot do '%s': it communicates", rp->func->name);
-		diag_note(d, (struct span){0, 0}, "use --protocol mm-twoshot, or auto");
-		return false;
-	}
-	if (p->communicates && o->target->sm < 90) {
-		diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, rp->func->at,
-		        "protocol 'mm-twoshot' needs sm_90 or later, the target is %s",
-		        o->target->name);
-		diag_note(d, (struct span){0, 0},
-		          "in-switch reduction came with NVSwitch of the third generation; use "
-		          "--target sm_90");
-		return false;
-	}
-	return true;
+	if (!p->communicates)
+		return true;
+	if (p->protocol == CG_LOCAL)
+		return refuse(
+		        rp, d,
+		        arena_printf(a, "protocol 'local' cannot do '%s': it communicates", name),
+		        "use --protocol mm-twoshot, or auto");
+	if (o->target->sm < 90)
+		return refuse(
+		        rp, d,
+		        arena_printf(a,
+		                     "protocol 'mm-twoshot' needs sm_90 or later, the target is %s",
+		                     o->target->name),
+		        "in-switch reduction came with sm_90: use --target sm_90");
+	return check_sums(rp, d);
 }
 
 /* Every row of a parameter begins where its vectors may be accessed. */
@@ -221,7 +265,8 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	                      .cols = rp->cols,
 	                      .elems = rp->elems,
 	                      .own_rows = rp->own_rows};
-	if (!check_options(o, rp->func, d) || !choose_protocol(p, rp, o, d) || !check_align(rp, d))
+	if (!check_options(o, rp->func, d) || !choose_protocol(p, rp, o, a, d) ||
+	    !check_align(rp, d))
 		return false;
 	p->max_ctas = o->max_ctas && o->max_ctas < CG_MAX_CTAS ? o->max_ctas : CG_MAX_CTAS;
 	set_shape(p, rp, o);
