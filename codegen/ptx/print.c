@@ -4,6 +4,7 @@
  */
 #include "codegen/ptx/spell.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const class_prefix[PTX_NCLASSES] = {
@@ -190,32 +191,36 @@ static void put_params(const struct ptx_fn *f, struct strbuf *out)
 		strbuf_printf(out, ".minnctapersm %u\n", f->minctas);
 }
 
-/* The labels in order of the instructions that they stand before: next[] chains from first[at],
- * both label + 1. */
-struct placed {
-	uint32_t *first, *next;
-};
-
-static struct placed place_labels(const struct ptx_fn *f, struct arena *a)
+static int by_place(const void *x, const void *y)
 {
-	struct placed p = {arena_news(a, uint32_t, (size_t)f->ninsn + 1),
-	                   arena_news(a, uint32_t, (size_t)f->nlabel + 1)};
+	const struct ptx_label *a = *(const struct ptx_label *const *)x,
+	                       *b = *(const struct ptx_label *const *)y;
 
-	for (uint32_t k = f->nlabel; k-- > 0;)
-		if (f->label[k].at <= f->ninsn) {
-			p.next[k] = p.first[f->label[k].at];
-			p.first[f->label[k].at] = k + 1;
-		}
-	return p;
+	if (a->at != b->at)
+		return a->at < b->at ? -1 : 1;
+	return strcmp(a->name, b->name);
 }
 
-static uint32_t put_labels(const struct ptx_fn *f, const struct placed *p, uint32_t at,
-                           struct strbuf *out)
+/* The labels in order of place; at one place by name, so that the order does not depend on who was
+ * used first. */
+static const struct ptx_label **sort_labels(const struct ptx_fn *f, struct arena *a)
+{
+	const struct ptx_label **l = arena_news(a, const struct ptx_label *, (size_t)f->nlabel + 1);
+
+	for (uint32_t k = 0; k < f->nlabel; k++)
+		l[k] = &f->label[k];
+	if (f->nlabel)
+		qsort(l, f->nlabel, sizeof(*l), by_place);
+	return l;
+}
+
+/* Writes those that stand before instruction `at`; returns how many.  *l ends with NULL. */
+static uint32_t put_labels(const struct ptx_label ***l, uint32_t at, struct strbuf *out)
 {
 	uint32_t n = 0;
 
-	for (uint32_t k = p->first[at]; k; k = p->next[k - 1], n++) {
-		strbuf_puts(out, f->label[k - 1].name);
+	for (; **l && (**l)->at <= at; ++*l, n++) {
+		strbuf_puts(out, (**l)->name);
 		strbuf_puts(out, ":\n");
 	}
 	return n;
@@ -235,13 +240,13 @@ static uint32_t count_lines(const char *s, size_t n)
 /* Instructions from `line` on; returns the line after the last. */
 static uint32_t put_insns(struct ptx_fn *f, uint32_t line, struct strbuf *out)
 {
-	struct placed p = place_labels(f, out->arena);
+	const struct ptx_label **l = sort_labels(f, out->arena);
 	uint32_t loc_line = 0, loc_col = 0;
 
 	for (uint32_t k = 0; k < f->ninsn; k++) {
 		struct ptx_insn *i = &f->insn[k];
 
-		line += put_labels(f, &p, k, out);
+		line += put_labels(&l, k, out);
 		if (f->module->loc_file && i->loc_line &&
 		    (i->loc_line != loc_line || i->loc_col != loc_col)) {
 			loc_line = i->loc_line;
@@ -258,7 +263,7 @@ static uint32_t put_insns(struct ptx_fn *f, uint32_t line, struct strbuf *out)
 		strbuf_putc(out, '\n');
 		i->line = line++;
 	}
-	return line + put_labels(f, &p, f->ninsn, out);
+	return line + put_labels(&l, f->ninsn, out);
 }
 
 static void put_fn(struct ptx_fn *f, uint32_t line, struct strbuf *out)
