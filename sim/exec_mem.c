@@ -11,6 +11,18 @@ static enum sim_step load_param(struct sim_warp *w, const struct sim_op *op, uin
 	return SIM_STEP_NEXT;
 }
 
+/* For writers to come: the bytes have been read as constant by this launch. */
+static void note_nc(struct sim *s, const struct sim_warp *w, const struct sim_op *op,
+                    struct sim_block *b, uint64_t off, unsigned n)
+{
+	uint64_t note = (uint64_t)op->insn->line << 16 | w->cta->launch->when;
+
+	if (!b->constant)
+		b->constant = arena_array(s->arena, b->bytes / 2 + 1, sizeof *b->constant);
+	for (uint64_t g = off / 2; g <= (off + n - 1) / 2; g++)
+		b->constant[g] = note;
+}
+
 /* .nc promises that nobody writes the bytes while the grid runs. */
 static bool check_nc(struct sim *s, struct sim_warp *w, const struct sim_op *op, unsigned lane,
                      const struct sim_block *b, uint64_t off, unsigned n)
@@ -44,6 +56,8 @@ static enum sim_step load_global(struct sim *s, struct sim_warp *w, const struct
 			return SIM_STEP_STOP;
 		if (op->insn->mod.nc && !check_nc(s, w, op, i, b, off, n))
 			return SIM_STEP_STOP;
+		if (op->insn->mod.nc)
+			note_nc(s, w, op, b, off, n);
 		sim_load_lane(w, op, i, b->data + off);
 		if (op->strong)
 			for (unsigned k = 0; k < op->nv; k++)

@@ -96,10 +96,12 @@ struct sim_block {
 	unsigned rank; /* SIM_MAX_RANKS: multicast */
 	uint64_t addr, bytes;
 	uint8_t *data;
-	uint64_t *defined; /* a bit a byte */
-	uint32_t *writer;  /* per 2 bytes: line << 5 | rank + 1; 0: the host or nobody */
-	uint16_t *when;    /* per 2 bytes: the count of launches started at the last write from a
-	                      kernel */
+	uint64_t *defined;  /* a bit a byte */
+	uint32_t *writer;   /* per 2 bytes: line << 5 | rank + 1; 0: the host or nobody */
+	uint16_t *when;     /* per 2 bytes: the count of launches started at the last write from a
+	                       kernel */
+	uint64_t *constant; /* per 2 bytes: line << 16 | `when` of the launch that read it by .nc;
+	                       NULL: none did */
 	uint16_t last_write;
 	bool written;                             /* by a kernel, ever */
 	bool watched;                             /* a waiting warp polls it */

@@ -175,6 +175,34 @@ struct sim_block *sim_bad_addr(struct sim *s, struct sim_warp *w, const struct s
 	return NULL;
 }
 
+/* Is the launch that started as number `when` still running on this rank? */
+static bool running(const struct sim *s, unsigned rank, uint16_t when)
+{
+	for (unsigned t = 0; t < SIM_STREAMS; t++) {
+		const struct sim_launch *l = s->rank[rank].stream[t];
+
+		if (l && l->started && l->when == when)
+			return true;
+	}
+	return false;
+}
+
+/* A write to bytes that a grid, still running, has read as constant (.nc). */
+static void check_constant(struct sim *s, const struct sim_warp *w, const struct sim_op *op,
+                           const struct sim_block *b, uint64_t off, unsigned n)
+{
+	for (uint64_t g = off / 2; g <= (off + n - 1) / 2; g++) {
+		uint64_t note = b->constant[g];
+
+		if (!note || !running(s, b->rank, (uint16_t)note))
+			continue;
+		sim_found(s, w, op, SIM_LANES, SIM_READONLY,
+		          "%s was read by ld.global.nc at PTX line %u by a grid that still runs",
+		          sim_address_text(s, b->addr + g * 2), (unsigned)(note >> 16));
+		return;
+	}
+}
+
 void sim_store(struct sim *s, const struct sim_warp *w, const struct sim_op *op,
                struct sim_block *b, uint64_t off, const void *p, unsigned n)
 {
@@ -201,6 +229,8 @@ void sim_store(struct sim *s, const struct sim_warp *w, const struct sim_op *op,
 	s->progress++;
 	if (b->watched)
 		s->wake = true;
+	if (b->constant)
+		check_constant(s, w, op, b, off, n);
 }
 
 bool sim_bad_bytes(struct sim *s, struct sim_warp *w, const struct sim_op *op, unsigned lane,

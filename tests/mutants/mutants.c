@@ -139,6 +139,7 @@ MATCH(is_spin,       i->op == PTX_bra && i->guard && i->o[0].kind == PTX_LAB && 
 MATCH(is_arrive,     i->op == PTX_mm_st && i->type == PTX_T_b64)
 MATCH(is_broadcast,  i->op == PTX_mm_st && i->type != PTX_T_b64 && i->mod.vec)
 MATCH(is_sum,        i->op == PTX_mm_ld)
+MATCH(is_row_load,   i->op == PTX_ld && i->mod.space == PTX_GLOBAL && !i->mod.nc && i->mod.vec)
 MATCH(is_row_store,  i->op == PTX_st && i->mod.space == PTX_GLOBAL && i->mod.vec)
 MATCH(is_weight,     i->op == PTX_ld && i->mod.space == PTX_GLOBAL && i->mod.nc && i->mod.vec)
 MATCH(is_barrier,    i->op == PTX_bar_sync)
@@ -315,6 +316,17 @@ static bool plain_store_to_multicast(struct ptx_fn *f)
 	return true;
 }
 
+/* The residual is written during the grid, so it must not be read as if it were constant. */
+static bool residual_as_constant(struct ptx_fn *f)
+{
+	struct ptx_insn *i = nth(f, is_row_load, 0);
+
+	if (!i)
+		return false;
+	i->mod.nc = 1;
+	return true;
+}
+
 static bool residual_not_added(struct ptx_fn *f)
 {
 	struct ptx_insn *i = nth(f, is_add, 0);
@@ -390,6 +402,7 @@ static const struct {
         {"residual not written", residual_not_written},
         {"residual written a vector further", residual_shifted},
         {"residual not added", residual_not_added},
+        {"residual read as a constant", residual_as_constant},
         {"output not written", output_not_written},
         {"output written a vector before", output_shifted},
         {"sqrt for rsqrt", sqrt_for_rsqrt},
