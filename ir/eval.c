@@ -46,7 +46,7 @@ static struct ev_slot *slot_of(struct ev *e, const struct ir_value *v)
 		s->nrow = ev_nrow(e, v);
 		s->cols = v->type.ndim ? v->type.cols : 1;
 		s->row = arena_news(e->a, struct ev_row, s->nrow);
-		s->own = arena_news(e->a, double *, 3 * (size_t)s->nrow);
+		s->own = arena_news(e->a, double *, 3 * ((size_t)e->o->tp + 1));
 	}
 	return s;
 }
@@ -111,37 +111,78 @@ struct ev_iv ev_hull(double v, const double *c, unsigned n)
 
 /* ---- sources ---- */
 
-/* The buffer row that holds row t of parameter p for rank r; NULL before rows are evaluated, for
- * [T, cols]. */
-static void source_row(struct ev *e, const struct ir_value *v, unsigned r, unsigned rank)
+void ev_read(struct ev *e, const struct ir_value *v, unsigned rank, int64_t i, unsigned k,
+             struct ev_row *row)
 {
-	const struct ir_param *p = &e->frame->f->param[v->param];
 	const struct ir_buffer *b = &e->in[(size_t)v->param * e->o->tp + rank];
-	int64_t i = p->type.ndim < 2 ? 0 : p->type.place == IR_SHARDED ? e->local : e->t;
-	size_t at = (size_t)(i * b->cols);
-	struct ev_row *row = &slot_of(e, v)->row[r];
+	const double *err = b->err ? b->err + i * b->cols : NULL;
+	struct ev_slot *s = slot_of(e, v);
 
-	row->v = row->lo = row->hi = b->v + at;
+	row->v = row->lo = row->hi = b->v + i * b->cols;
 	row->exact = true;
-	if (!b->err)
+	for (int64_t c = 0; err && c < b->cols; c++)
+		row->exact &= err[c] == 0.0;
+	if (row->exact)
 		return;
-	ev_inexact(e, v, r);
+	row->lo = buffer(e, s, 3 * k + 1);
+	row->hi = buffer(e, s, 3 * k + 2);
 	for (int64_t c = 0; c < b->cols; c++) {
-		row->lo[c] = row->v[c] - b->err[at + (size_t)c];
-		row->hi[c] = row->v[c] + b->err[at + (size_t)c];
+		row->lo[c] = isinf(err[c]) ? -(double)INFINITY : row->v[c] - err[c];
+		row->hi[c] = isinf(err[c]) ? (double)INFINITY : row->v[c] + err[c];
+	}
+}
+
+/* Are the rows of this parameter's buffers different on each rank, though none of them is the
+ * owner's alone? */
+static bool diverges(const struct ev *e, const struct ir_value *v)
+{
+	const struct ir_type *t = &e->frame->f->param[v->param].type;
+	const struct ir_buffer *b = &e->in[(size_t)v->param * e->o->tp];
+
+	for (unsigned r = 1; r < e->o->tp; r++)
+		if (b[r].v != b[0].v || b[r].err != b[0].err)
+			return t->ndim == 2 && t->place == IR_CARRIED &&
+			       e->o->carried == IR_ROWS_ALL;
+	return false;
+}
+
+/* Row t of all ranks in one: rank 0's value, bounds that hold everywhere. */
+static void read_diverging(struct ev *e, const struct ir_value *v)
+{
+	struct ev_row x[IR_MAX_TP], *row = ev_result(e, v, 0);
+
+	ev_inexact(e, v, 0);
+	for (unsigned r = 0; r < e->o->tp; r++)
+		ev_read(e, v, r, e->t, 1 + r, &x[r]);
+	for (int64_t c = 0; c < v->type.cols; c++) {
+		double end[2 * IR_MAX_TP];
+		struct ev_iv h;
+
+		for (unsigned r = 0; r < e->o->tp; r++) {
+			end[2 * r] = x[r].lo[c];
+			end[2 * r + 1] = x[r].hi[c];
+		}
+		h = ev_hull(x[0].v[c], end, 2 * e->o->tp);
+		row->v[c] = x[0].v[c];
+		row->lo[c] = h.lo;
+		row->hi[c] = h.hi;
 	}
 }
 
 void eval_LOAD(struct ev *e, const struct ir_value *v)
 {
 	const struct ir_type *t = &e->frame->f->param[v->param].type;
-	unsigned n = slot_of(e, v)->nrow;
+	int64_t i = t->ndim < 2 ? 0 : t->place == IR_SHARDED ? e->local : e->t;
+	struct ev_slot *s = slot_of(e, v);
 
-	if (n > 1 || (t->ndim == 2 && t->place == IR_PARTIAL))
-		for (unsigned r = 0; r < n; r++)
-			source_row(e, v, r, r);
+	if (t->ndim == 2 && t->place == IR_PARTIAL)
+		for (unsigned r = 0; r < s->nrow; r++)
+			ev_read(e, v, r, i, r, &s->row[r]);
+	else if (diverges(e, v))
+		read_diverging(e, v);
 	else
-		source_row(e, v, 0, t->ndim == 2 && t->place != IR_REPLICATED ? e->owner : 0);
+		ev_read(e, v, t->ndim == 2 && t->place != IR_REPLICATED ? e->owner : 0, i, 0,
+		        &s->row[0]);
 }
 
 void eval_PARAM(struct ev *e, const struct ir_value *v)
@@ -237,16 +278,18 @@ static void sink(struct ev *e, const struct ir_value *v, bool own_only)
 	struct ir_buffer *out = &e->out[(size_t)v->param * e->o->tp];
 	bool one = v->src[0]->type.ndim == 0 || v->src[0]->type.cols == 1;
 
+	bool one_rank = p->type.place == IR_SHARDED || own_only ||
+	                (p->type.place == IR_CARRIED && e->o->carried == IR_ROWS_OWN);
+
 	if (p->type.ndim < 2) {
 		sink_row(e, p, &out[0], 0, ev_src_row(e, v, 0, 0), one);
 	} else if (p->type.place == IR_PARTIAL) {
 		for (unsigned r = 0; r < e->o->tp; r++)
 			sink_row(e, p, &out[r], e->t, ev_src_row(e, v, 0, r), one);
 	} else {
-		unsigned r = own_only || p->type.place != IR_REPLICATED ? e->owner : 0;
-
-		sink_row(e, p, &out[r], p->type.place == IR_SHARDED ? e->local : e->t,
-		         ev_src_row(e, v, 0, 0), one);
+		sink_row(e, p, &out[one_rank ? e->owner : 0],
+		         p->type.place == IR_SHARDED ? e->local : e->t, ev_src_row(e, v, 0, 0),
+		         one);
 	}
 }
 
@@ -286,6 +329,7 @@ static bool check_input(const struct ir_func *f, const struct ir_eval_options *o
 	const struct ir_buffer *b = &in[(size_t)p * o->tp + r], *b0 = &in[(size_t)p * o->tp];
 	int64_t rows = rows_on(pa, o, r), cols = pa->type.ndim ? pa->type.cols : 1;
 	size_t n = (size_t)(rows * cols) * sizeof *b->v;
+	bool same;
 
 	if (b->rows != rows || b->cols != cols || (n && !b->v)) {
 		diag_at(d, DIAG_ERROR, DIAG_EVAL_EXTENT, pa->at,
@@ -295,10 +339,12 @@ static bool check_input(const struct ir_func *f, const struct ir_eval_options *o
 		        (long long)cols);
 		return false;
 	}
-	if (pa->type.place == IR_REPLICATED && b->v != b0->v && memcmp(b->v, b0->v, n) != 0) {
+	same = pa->type.place == IR_REPLICATED ||
+	       (pa->type.place == IR_CARRIED && o->carried == IR_ROWS_ALL && !f->rank_divergence);
+	if (same && b->v != b0->v && memcmp(b->v, b0->v, n) != 0) {
 		diag_at(d, DIAG_ERROR, DIAG_EVAL_REPLICATED, pa->at,
-		        "'%s' is replicated, and ranks 0 and %u have different values", pa->name,
-		        r);
+		        "'%s' is %s, and ranks 0 and %u have different values", pa->name,
+		        ir_place_name[pa->type.place], r);
 		return false;
 	}
 	return true;
@@ -314,13 +360,13 @@ static double *unwritten(struct arena *a, size_t n)
 }
 
 /* True when p is written on one rank at a time, so that "written" differs by rank. */
-static bool differs(const struct ir_func *f, unsigned p)
+static bool differs(const struct ir_func *f, const struct ir_eval_options *o, unsigned p)
 {
 	const struct ir_type *t = &f->param[p].type;
 
 	if (t->ndim < 2)
 		return false;
-	if (t->place != IR_REPLICATED)
+	if (t->place == IR_SHARDED || (t->place == IR_CARRIED && o->carried == IR_ROWS_OWN))
 		return true;
 	for (const struct ir_value *v = f->first; v; v = v->next)
 		if (v->op == IR_OP_STORE && v->param == p && v->src[0]->type.ndim == 2 &&
@@ -335,7 +381,7 @@ static void make_output(const struct ir_func *f, const struct ir_eval_options *o
                         struct ir_buffer *out, struct arena *a)
 {
 	const struct ir_param *pa = &f->param[p];
-	bool same = !differs(f, p);
+	bool same = !differs(f, o, p);
 	bool share = same || pa->type.place == IR_CARRIED || pa->type.place == IR_REPLICATED;
 
 	for (unsigned r = 0; r < o->tp; r++) {

@@ -32,13 +32,17 @@ bool ir_conforms(double g, double v, double err);
 
 /*
  * One parameter's contents on one rank.  rows x cols values, row by row; a scalar is 1 x 1, [cols]
- * is 1 x cols. partial, replicated and carried: rows = T (of a carried one in row-owned form only
- * own rows are defined); sharded: rows = own rows, indexed locally.
+ * is 1 x cols. partial, replicated and carried: rows = T (of a carried one in row-owned form,
+ * IR_ROWS_OWN, only own rows are defined); sharded: rows = own rows, indexed locally.
+ *
+ * Carried with all rows (IR_ROWS_ALL) is alike on all ranks, unless the kernel has
+ * `allow rank_divergence`: then ranks may differ, the reference's value is rank 0's, and the bounds
+ * hold for every rank.
  */
 struct ir_buffer {
 	int64_t rows, cols;
 	double *v;   /* values, exact in the parameter's dtype on input */
-	double *err; /* outputs: |implementation - v| <= err is conforming; NULL on input: 0 */
+	double *err; /* |implementation - v| <= err is conforming; NULL on input: 0 */
 };
 
 struct ir_eval_options {
@@ -46,6 +50,7 @@ struct ir_eval_options {
 	int64_t rows; /* T >= 0 */
 	enum ir_eval_mode mode;
 	enum ir_sum sum;
+	enum ir_rows carried; /* what buffers of carried parameters hold, in and out */
 };
 
 /* Rows [*begin, *end) that rank r of tp owns among T (design.md section 3). */
@@ -53,11 +58,12 @@ void ir_own_rows(int64_t T, unsigned tp, unsigned r, int64_t *begin, int64_t *en
 
 /*
  * Evaluates f.  in[p * tp + r] is parameter p on rank r (OUT parameters: ignored).  out[p * tp + r]
- * of every OUT and INOUT parameter is allocated in `a` and filled: all rows for replicated, own
- * rows' positions for carried (other rows: err = -1, "not written"), local rows for sharded.  Ranks
- * share arrays where they cannot differ: read only.  Works on every form of the IR (before any pass
- * and after each).  ST_INPUT with a diagnostic when a buffer has the wrong extent or a replicated
- * one differs by rank; ST_USAGE when the options are out of range.
+ * of every OUT and INOUT parameter is allocated in `a` and filled: all rows for replicated, local
+ * rows for sharded, for carried own rows' positions (other rows: err = -1, "not written") or all
+ * rows, as the options say.  Ranks share arrays where they cannot differ: read only.  Works on
+ * every form of the IR (before any pass and after each; the options must suit the form that pass
+ * `place` chose).  ST_INPUT with a diagnostic when a buffer has the wrong extent or one that is the
+ * same on every rank differs; ST_USAGE when the options are out of range.
  */
 enum status ir_eval(const struct ir_func *f, const struct ir_eval_options *o,
                     const struct ir_buffer *in, struct ir_buffer *out, struct arena *a,

@@ -205,17 +205,14 @@ void eval_REDUCE_SCATTER(struct ev *e, const struct ir_value *v)
 	sum_operand(e, v);
 }
 
-/* The parameter's own rows and the sum in one: the addends are read where they lie. */
+/* The parameter's rows and the sum in one: the addends are read where they lie. */
 void eval_LOAD_SUM(struct ev *e, const struct ir_value *v)
 {
 	struct ev_row row[IR_MAX_TP];
 	const struct ev_row *x[IR_MAX_TP];
 
 	for (unsigned r = 0; r < e->o->tp; r++) {
-		const struct ir_buffer *b = &e->in[(size_t)v->param * e->o->tp + r];
-
-		row[r].v = row[r].lo = row[r].hi = b->v + e->t * b->cols;
-		row[r].exact = true;
+		ev_read(e, v, r, e->t, 1 + r, &row[r]);
 		x[r] = &row[r];
 	}
 	sum_ranks(e, v, x);

@@ -21,7 +21,7 @@ struct ev_row {
  */
 struct ev_slot {
 	struct ev_row *row;
-	double **own; /* 3 * nrow buffers of `cols`, made at the first use */
+	double **own; /* 3 buffers of `cols` a row, made at the first use */
 	unsigned nrow;
 	int64_t cols;
 };
@@ -47,6 +47,13 @@ struct ev {
 
 #define IR_OP(ID, ...) void eval_##ID(struct ev *e, const struct ir_value *v);
 #include "ir/ops.def"
+
+/*
+ * Row i of parameter v->param in `rank`'s buffer, with the bounds given there.  k: which of v's
+ * rows this is, for the bounds need memory; below tp + 1.
+ */
+void ev_read(struct ev *e, const struct ir_value *v, unsigned rank, int64_t i, unsigned k,
+             struct ev_row *row);
 
 /* The slot of operand k of v; its row on rank r. */
 struct ev_slot *ev_src(struct ev *e, const struct ir_value *v, unsigned k);

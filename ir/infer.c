@@ -185,6 +185,7 @@ static enum ir_type_error infer_source(const struct ir_func *f, const struct ir_
                                        struct ir_type *r)
 {
 	enum ir_place want = v->type.place;
+	bool full = want == IR_REPLICATED && v->type.ndim == 2; /* of a carried parameter */
 
 	if (v->op == IR_OP_CONST) {
 		*r = (struct ir_type){.dtype = IR_F32, .cols = 1};
@@ -194,8 +195,8 @@ static enum ir_type_error infer_source(const struct ir_func *f, const struct ir_
 		return IR_TYPE_ARITY;
 	*r = f->param[v->param].type;
 	if (v->op == IR_OP_PARAM) {
-		if (r->place == IR_CARRIED && want == IR_SHARDED)
-			r->place = IR_SHARDED;
+		if (r->place == IR_CARRIED && (full || want == IR_SHARDED))
+			r->place = (uint8_t)want;
 		return IR_TYPE_OK;
 	}
 	if (r->ndim < 2)
@@ -206,7 +207,10 @@ static enum ir_type_error infer_source(const struct ir_func *f, const struct ir_
 		r->place = want == IR_REPLICATED ? IR_REPLICATED : IR_SHARDED;
 		return dtype_moved(v, *r, r, true);
 	}
-	r->place = r->place == IR_REPLICATED && want == IR_REPLICATED ? IR_REPLICATED : IR_SHARDED;
+	if (r->place == IR_CARRIED)
+		r->place = full ? IR_REPLICATED : IR_SHARDED;
+	else if (r->place == IR_REPLICATED && want != IR_REPLICATED)
+		r->place = IR_SHARDED;
 	return IR_TYPE_OK;
 }
 
@@ -238,9 +242,8 @@ static enum ir_type_error infer_sink(const struct ir_func *f, const struct ir_va
 	if (have.dtype != want.dtype)
 		return have.dtype == IR_BOOL ? IR_TYPE_BOOL : IR_TYPE_DTYPE;
 	if (v->op == IR_OP_STORE && have.ndim == 2)
-		fits = (have.place == IR_REPLICATED && want.place == IR_REPLICATED) ||
-		       (have.place == IR_SHARDED &&
-		        (want.place == IR_SHARDED || want.place == IR_CARRIED));
+		fits = fits && have.place != IR_CARRIED &&
+		       (want.place == IR_CARRIED || want.place == have.place);
 	if (v->op == IR_OP_STORE_ALL)
 		fits = have.place == IR_SHARDED && want.place == IR_REPLICATED;
 	return fits ? IR_TYPE_OK : IR_PLACE_STORE;

@@ -87,6 +87,16 @@ static inline bool ir_op_compares(unsigned op)
 	return op >= IR_OP_LT && op <= IR_OP_NE;
 }
 
+/*
+ * Which rows a kernel works on where the spec leaves it open (doc/ir.md, row forms), and so what a
+ * carried buffer holds.  Both forms have T rows with the same indices.
+ */
+enum ir_rows {
+	IR_ROWS_OWN, /* own rows: two-shot protocols; other rows of a carried buffer are undefined
+	              */
+	IR_ROWS_ALL, /* all rows on every rank: one-shot protocols */
+};
+
 #define IR_MAX_COLS ((int64_t)1 << 20) /* widest row, in elements */
 #define IR_MAX_TP   16
 
@@ -205,8 +215,10 @@ enum ir_type_error {
  * What it reads of v->type (set by the caller, see ir_value_new):
  *   CAST: the result's dtype.
  *   ALL_REDUCE, REDUCE_SCATTER: dtype, the operand's or f32 (`out = f32`).
- *   PARAM: place; sharded reads a carried parameter in row-owned form (from pass `place` on).
- *   LOAD: place; sharded (own rows) or replicated (all rows).
+ *   PARAM: of a carried parameter place and ndim; sharded reads it in row-owned form, replicated
+ *   with ndim 2 in full form (from pass `place` on), anything else as carried.
+ *   LOAD: place; sharded (own rows) or replicated (all rows); of a carried parameter as PARAM,
+ *   but not carried.
  *   LOAD_SUM: place as LOAD, dtype as ALL_REDUCE.
  *
  * A SINK's type is its operand's.

@@ -5,7 +5,7 @@
 /* clang-format off */
 static const struct {
 	const char *name;
-	bool (*run)(struct ir_func *f, struct diags *d);
+	bool (*run)(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
 	enum ir_form form;          /* after it */
 } passes[] = {
 	{"expand",    ir_pass_expand,    IR_FORM_SOURCE},
@@ -70,7 +70,7 @@ static enum status run(struct ir_module *m, unsigned i, const struct ir_pass_opt
 	/* Mistakes of all kernels are shown; one in a fn would come again in each of its callers.
 	 */
 	for (struct ir_func *f = m->funcs; f && (ok || f->is_kernel); f = f->next)
-		ok &= passes[i].run(f, d);
+		ok &= passes[i].run(f, o, d);
 	if (!ok)
 		return ST_INPUT;
 	if (passes[i].run == ir_pass_expand)

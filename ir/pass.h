@@ -9,6 +9,9 @@
 struct ir_pass_options {
 	unsigned tp; /* 0: not known yet (check without --tp); splits are then symbolic, which is
 	                all passes need */
+	enum ir_rows rows;      /* ALL: E421 for a kernel with a sharded parameter, unless it has
+	                           neither carried parameters nor collectives: the form does not
+	                           touch those */
 	const char *stop_after; /* a pass's name, or NULL; an unknown name is ST_USAGE */
 	struct strbuf *dump;    /* NULL: no dumps; else the IR after each pass, with a heading */
 	/* called after every pass that changed or kept the module; NULL: not called */
@@ -31,20 +34,20 @@ extern const char *const ir_pass_names[];
  * given to d.
  *
  *	expand      fns into their callers
- *	place       slices and gathers explicit; carried -> sharded (row-owned)
+ *	place       slices and gathers explicit; carried -> sharded (own rows) or replicated (all)
  *	merge       all_reduce(a) + all_reduce(b) -> all_reduce(a + b) where allowed
- *	reorder     all_reduce, row-local work -> reduce_scatter, work, all_gather
+ *	reorder     all_reduce, row-local work -> reduce_scatter, work, all_gather; own rows only
  *	constants   folded; exact identities only
  *	cse, dce
  *	fuse        loads and stores; the row program between
  */
 /* clang-format off */
-bool ir_pass_expand(struct ir_func *f, struct diags *d);
-bool ir_pass_place(struct ir_func *f, struct diags *d);
-bool ir_pass_merge(struct ir_func *f, struct diags *d);
-bool ir_pass_reorder(struct ir_func *f, struct diags *d);
-bool ir_pass_constants(struct ir_func *f, struct diags *d);
-bool ir_pass_cse(struct ir_func *f, struct diags *d);
-bool ir_pass_dce(struct ir_func *f, struct diags *d);
-bool ir_pass_fuse(struct ir_func *f, struct diags *d);
+bool ir_pass_expand(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
+bool ir_pass_place(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
+bool ir_pass_merge(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
+bool ir_pass_reorder(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
+bool ir_pass_constants(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
+bool ir_pass_cse(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
+bool ir_pass_dce(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
+bool ir_pass_fuse(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
 /* clang-format on */

@@ -104,8 +104,9 @@ static struct ir_value *same_bits(const struct ir_value *v)
 	}
 }
 
-bool ir_pass_constants(struct ir_func *f, struct diags *d)
+bool ir_pass_constants(struct ir_func *f, const struct ir_pass_options *o, struct diags *d)
 {
+	(void)o;
 	(void)d;
 	ir_clear_scratch(f);
 	for (struct ir_value *v = f->first; v; v = v->next) {

@@ -46,11 +46,12 @@ static bool same(const struct ir_value *a, const struct ir_value *b)
 	       same_operands(a, b);
 }
 
-bool ir_pass_cse(struct ir_func *f, struct diags *d)
+bool ir_pass_cse(struct ir_func *f, const struct ir_pass_options *o, struct diags *d)
 {
 	struct ir_value **slot;
 	size_t n = 0, size = 16;
 
+	(void)o;
 	(void)d;
 	for (struct ir_value *v = f->first; v; v = v->next)
 		n++;

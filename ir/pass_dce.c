@@ -7,10 +7,11 @@
 #include "ir/edit.h"
 #include "ir/pass.h"
 
-bool ir_pass_dce(struct ir_func *f, struct diags *d)
+bool ir_pass_dce(struct ir_func *f, const struct ir_pass_options *o, struct diags *d)
 {
 	struct ir_value *prev;
 
+	(void)o;
 	(void)d;
 	ir_clear_scratch(f);
 	if (f->result)

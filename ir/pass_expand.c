@@ -56,11 +56,12 @@ static void inline_call(struct ir_func *f, struct ir_value *call)
 	ir_forward(call, result);
 }
 
-bool ir_pass_expand(struct ir_func *f, struct diags *d)
+bool ir_pass_expand(struct ir_func *f, const struct ir_pass_options *o, struct diags *d)
 {
 	size_t n = length(f);
 	struct ir_value *next;
 
+	(void)o;
 	ir_clear_scratch(f);
 	for (struct ir_value *v = f->first; v; v = next) {
 		next = v->next;

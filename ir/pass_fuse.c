@@ -57,6 +57,7 @@ static struct ir_value *make_load(struct fuse *u, enum ir_op op, const struct ir
 	l->param = param;
 	l->type.dtype = (uint8_t)dtype;
 	l->type.place = u->own ? IR_SHARDED : IR_REPLICATED;
+	l->type.ndim = 2; /* says that the placement counts */
 	ir_set_type(u->f, l);
 	u->load = arena_grow(u->f->module->arena, u->load, u->nload, &u->load_cap, u->nload + 1,
 	                     sizeof(struct ir_value *));
@@ -219,12 +220,13 @@ static void reorder_list(struct fuse *u, size_t nvalues)
 	renumber(u->f);
 }
 
-bool ir_pass_fuse(struct ir_func *f, struct diags *d)
+bool ir_pass_fuse(struct ir_func *f, const struct ir_pass_options *o, struct diags *d)
 {
 	struct fuse u = {.f = f};
 	struct ir_value *next;
 	size_t n = 0;
 
+	(void)o;
 	if (!can_fuse(f, d))
 		return false;
 	for (const struct ir_value *v = f->first; v; v = v->next) {

@@ -43,8 +43,9 @@ static void merge(struct ir_func *f, struct ir_value *v)
 	ir_become(f, v, reduce, sum);
 }
 
-bool ir_pass_merge(struct ir_func *f, struct diags *d)
+bool ir_pass_merge(struct ir_func *f, const struct ir_pass_options *o, struct diags *d)
 {
+	(void)o;
 	count_uses(f);
 	for (struct ir_value *v = f->first; v; v = v->next) {
 		if (!is_sum_of_sums(v))

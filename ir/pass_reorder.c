@@ -11,6 +11,8 @@
  * Legal because all work of the IR is row-local and a replicated value has the same bits on every
  * rank.  The exception: a replicated value that scales a partial one is needed in all rows on every
  * rank, and so is what it is computed from.  Those values stay; a remark (R452) says so.
+ *
+ * On all rows (IR_ROWS_ALL) sums stay as they are; only kernels without forms have sharded values.
  */
 #include "ir/edit.h"
 #include "ir/map.h"
@@ -53,7 +55,7 @@ static void find_whole(struct reorder *r)
 }
 
 /* Is there anything to bring to own rows?  Remarks about sums that cannot move are given here. */
-static bool applies(struct reorder *r)
+static bool applies(struct reorder *r, enum ir_rows rows)
 {
 	bool own = false, any = false;
 
@@ -61,7 +63,7 @@ static bool applies(struct reorder *r)
 		struct ir_value *needs = needs_whole(r, v);
 
 		own |= has_rows(v, IR_SHARDED);
-		if (v->op != IR_OP_ALL_REDUCE)
+		if (v->op != IR_OP_ALL_REDUCE || rows == IR_ROWS_ALL)
 			continue;
 		any = true;
 		own |= !needs;
@@ -71,7 +73,7 @@ static bool applies(struct reorder *r)
 		        "this sum stays an all_reduce: every rank needs all of its rows");
 		diag_note(r->d, needs->at, "they scale an addend of another sum here");
 	}
-	if (!own && !any) {
+	if (!own && !any && rows == IR_ROWS_OWN) {
 		diag_at(r->d, DIAG_REMARK, DIAG_REMARK_NOT_REORDERED, r->f->at,
 		        "'%s' has no sum over the ranks and no sharded value: every rank computes "
 		        "all rows",
@@ -148,14 +150,14 @@ static void init(struct reorder *r)
 	ir_map_init(&r->slice, r->f->module->arena, n);
 }
 
-bool ir_pass_reorder(struct ir_func *f, struct diags *d)
+bool ir_pass_reorder(struct ir_func *f, const struct ir_pass_options *o, struct diags *d)
 {
 	struct reorder r = {.f = f, .d = d};
 	struct ir_value *next;
 
 	init(&r);
 	find_whole(&r);
-	if (!applies(&r))
+	if (!applies(&r, o->rows))
 		return true;
 	ir_clear_scratch(f);
 	for (struct ir_value *v = f->first; v; v = next) {

@@ -26,6 +26,7 @@ struct check {
 	struct ir_map seen; /* values before the one in hand */
 	unsigned *written;  /* by parameter: how often */
 	int rows;           /* FUSED: placement of the rows; -1: none met yet */
+	int carried;        /* PLACED: likewise of carried parameters' rows */
 };
 
 __attribute__((format(printf, 3, 4))) static bool issue(struct check *c, const struct ir_value *v,
@@ -133,6 +134,16 @@ static bool op_allowed(unsigned op, enum ir_form form)
 	return allowed[ir_op_info[op].kind][form];
 }
 
+/* The form of a carried parameter's rows: one for all of them. */
+static void check_carried(struct check *c, const struct ir_value *v)
+{
+	if (v->type.place != IR_SHARDED && v->type.place != IR_REPLICATED)
+		return;
+	if (c->carried >= 0 && c->carried != v->type.place)
+		issue(c, v, "carried parameters have own rows or all rows, not both");
+	c->carried = v->type.place;
+}
+
 /* PLACED: operands of row-local work agree, and a store moves no rows; no value is carried. */
 static void check_placed(struct check *c, const struct ir_value *v)
 {
@@ -142,7 +153,10 @@ static void check_placed(struct check *c, const struct ir_value *v)
 		issue(c, v, "a carried value after pass place");
 		return;
 	}
-	if (v->op == IR_OP_OUT && v->type.ndim == 2) {
+	if ((v->op == IR_OP_OUT || v->op == IR_OP_PARAM) && v->type.ndim == 2 &&
+	    c->f->param[v->param].type.place == IR_CARRIED) {
+		check_carried(c, v);
+	} else if (v->op == IR_OP_OUT && v->type.ndim == 2) {
 		want = c->f->param[v->param].type.place == IR_REPLICATED ? IR_REPLICATED
 		                                                         : IR_SHARDED;
 		if (v->type.place != want)
@@ -334,7 +348,7 @@ static const char *annotated(const struct check *c)
 
 bool ir_verify(const struct ir_func *f, enum ir_form form, struct diags *d)
 {
-	struct check c = {.f = f, .form = form, .arena = d->arena, .rows = -1};
+	struct check c = {.f = f, .form = form, .arena = d->arena, .rows = -1, .carried = -1};
 
 	c.tail = &c.issues;
 	c.written = arena_news(c.arena, unsigned, f->nparam);

@@ -196,7 +196,7 @@ static void check_stages(const struct vf_data *d, struct vf_item *it, const stru
                          const struct ir_buffer *want, struct arena *tmp, struct diags *dg)
 {
 	const struct ir_func *f = d->k->f;
-	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, IR_SUM_RANK_ORDER};
+	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, IR_ROWS_OWN};
 
 	for (size_t s = 0; s < d->k->nstage; s++) {
 		struct ir_buffer *out = arena_news(tmp, struct ir_buffer, (size_t)f->nparam * o.tp);
@@ -234,7 +234,7 @@ static void make_reference(const struct vf_data *d, struct vf_item *it, const st
                            enum ir_sum sum, struct arena *a)
 {
 	const struct ir_func *f = d->k->f;
-	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, sum};
+	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, sum, IR_ROWS_OWN};
 	struct ir_buffer *out;
 	struct arena tmp;
 	struct diags dg;

@@ -10,7 +10,8 @@ struct ir_random {
 	struct ir_func *f;
 	struct ir_value *pool[256];
 	unsigned npool;
-	int64_t cols; /* of most tensors: a power of two */
+	int64_t cols;      /* of most tensors: a power of two */
+	enum ir_place own; /* of parameters that do not have all rows: sharded or carried */
 };
 
 static inline uint32_t ir_draw(struct ir_random *g, uint32_t below)
@@ -206,9 +207,7 @@ static inline void ir_random_outs(struct ir_random *g, unsigned inout)
 			last = v;
 		if (!ir_can_leave(v) || !new)
 			continue;
-		p = v->type.ndim < 2     ? IR_REPLICATED
-		    : ir_draw(g, 3) == 0 ? IR_SHARDED
-		                         : IR_REPLICATED;
+		p = v->type.ndim == 2 && ir_draw(g, 3) == 0 ? g->own : IR_REPLICATED;
 		ir_random_out(g, v,
 		              ir_random_param(g, IR_OUT, (enum ir_place)p, v->type.ndim,
 		                              v->type.cols, ir_draw_dtype(g)));
@@ -227,6 +226,7 @@ static inline struct ir_func *ir_random_kernel(struct ir_module *m, uint64_t see
 	*k = (struct ir_func){.name = "k", .is_kernel = true, .module = m};
 	g.f = k;
 	g.cols = (int64_t)1 << ir_draw(&g, 5);
+	g.own = ir_draw(&g, 2) ? IR_SHARDED : IR_CARRIED;
 	k->merged_sums = !ir_draw(&g, 4);
 	if (ir_draw(&g, 3)) {
 		inout = ir_random_param(&g, IR_INOUT, IR_CARRIED, 2, g.cols, ir_draw_dtype(&g));
@@ -241,9 +241,9 @@ static inline struct ir_func *ir_random_kernel(struct ir_module *m, uint64_t see
 		        &g, ir_random_param(&g, IR_IN, IR_PARTIAL, 2, g.cols, ir_draw_dtype(&g)));
 	n = ir_draw(&g, 3);
 	for (unsigned i = 0; i < n; i++)
-		ir_random_read(&g, ir_random_param(&g, IR_IN,
-		                                   ir_draw(&g, 2) ? IR_SHARDED : IR_REPLICATED, 2,
-		                                   g.cols, ir_draw_dtype(&g)));
+		ir_random_read(&g,
+		               ir_random_param(&g, IR_IN, ir_draw(&g, 2) ? g.own : IR_REPLICATED, 2,
+		                               g.cols, ir_draw_dtype(&g)));
 	ir_random_read(&g, ir_random_param(&g, IR_IN, IR_REPLICATED, ir_draw(&g, 2), 1, IR_F32));
 	ir_random_read(&g, ir_random_param(&g, IR_IN, IR_REPLICATED, 1, g.cols, IR_BF16));
 	ir_random_values(&g, 1 + ir_draw(&g, 10));

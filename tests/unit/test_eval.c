@@ -95,7 +95,7 @@ static void store(struct kernel *k, unsigned p, struct ir_value *x)
 
 static void eval(struct kernel *k, enum ir_eval_mode mode, enum ir_sum sum)
 {
-	struct ir_eval_options o = {k->tp, k->rows, mode, sum};
+	struct ir_eval_options o = {k->tp, k->rows, mode, sum, IR_ROWS_OWN};
 
 	assert_int_equal(ir_eval(k->f, &o, k->in, k->out, &k->a, &k->d), ST_OK);
 }
@@ -661,7 +661,7 @@ static void a_call_means_its_body(void **state)
 
 static void wrong_buffers_are_refused(void **state)
 {
-	struct ir_eval_options o = {2, 2, IR_EVAL_SPEC, IR_SUM_RANK_ORDER};
+	struct ir_eval_options o = {2, 2, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, IR_ROWS_OWN};
 	struct kernel k;
 	unsigned x, y;
 

@@ -1,6 +1,7 @@
 /*
  * Golden files of the passes.  A case NAME.ir is a program, then sections: `// => PASS` is the
- * program after that pass, `// => diagnostics` what all passes say of it.  Cases NAME.a.ir,
+ * program after that pass, `// => diagnostics` what all passes say of it; with `, all rows` behind
+ * it in that form of rows.  Cases NAME.a.ir,
  * NAME.b.ir, ... are ways to write one tail: after the last pass they are the same text.
  * GOLDEN_UPDATE=1 writes the sections anew (a section must be there to be written).
  */
@@ -12,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MARK "// => "
+#define MARK     "// => "
+#define ALL_ROWS ", all rows"
 
 static const char *folder;
 
@@ -50,9 +52,9 @@ static void write_file(const char *path, const char *s)
 
 /* The program after `pass` (NULL: the last), or what went wrong. */
 static enum status after(struct context *c, const char *program, const char *pass,
-                         struct strbuf *out)
+                         enum ir_rows rows, struct strbuf *out)
 {
-	struct ir_pass_options o = {.stop_after = pass};
+	struct ir_pass_options o = {.stop_after = pass, .rows = rows};
 	struct ir_module *m = ir_parse(
 	        &c->arena, &c->d, diags_add_source(&c->d, "input.ir", program, strlen(program)));
 	enum status st = m ? ir_run_passes(m, &o, &c->d) : ST_INPUT;
@@ -63,7 +65,8 @@ static enum status after(struct context *c, const char *program, const char *pas
 }
 
 /* What belongs in a section. */
-static void make_section(const char *program, const char *name, struct strbuf *out)
+static void make_section(const char *program, const char *name, enum ir_rows rows,
+                         struct strbuf *out)
 {
 	struct context c;
 	struct strbuf text;
@@ -74,12 +77,12 @@ static void make_section(const char *program, const char *name, struct strbuf *o
 		fail_msg("out of memory");
 	strbuf_init(&text, &c.arena);
 	if (strcmp(name, "diagnostics")) {
-		st = after(&c, program, name, &text);
+		st = after(&c, program, name, rows, &text);
 		if (st)
 			strbuf_printf(out, "status: %s\n", status_text(st));
 		strbuf_puts(out, text.s);
 	} else {
-		after(&c, program, NULL, &text);
+		after(&c, program, NULL, rows, &text);
 		diags_render(&c.d, DIAG_REMARK, out);
 	}
 	arena_free(&c.arena);
@@ -95,13 +98,16 @@ static const char *remake(struct arena *a, const char *file)
 	strbuf_init(&out, a);
 	strbuf_puts(&out, program);
 	for (; mark; mark = strstr(end, MARK)) {
-		const char *name;
+		const char *all;
+		char *name;
 
 		mark += strlen(MARK);
 		end = mark + strcspn(mark, "\n");
 		name = arena_strndup(a, mark, (size_t)(end - mark));
 		strbuf_printf(&out, MARK "%s\n", name);
-		make_section(program, name, &out);
+		all = strstr(name, ALL_ROWS);
+		make_section(program, all ? arena_strndup(a, name, (size_t)(all - name)) : name,
+		             all ? IR_ROWS_ALL : IR_ROWS_OWN, &out);
 		if (strstr(end, MARK))
 			strbuf_putc(&out, '\n');
 	}
@@ -181,7 +187,7 @@ static void ways_to_write_one_tail_end_alike(void **state)
 			if (mark)
 				*mark = 0;
 			strbuf_init(&text[k], &c.arena);
-			assert_int_equal(after(&c, program, NULL, &text[k]), ST_OK);
+			assert_int_equal(after(&c, program, NULL, IR_ROWS_OWN, &text[k]), ST_OK);
 		}
 		assert_string_equal(text[0].s, text[1].s);
 		pairs++;

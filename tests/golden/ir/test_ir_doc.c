@@ -1,6 +1,7 @@
 /*
  * The examples of doc/ir.md.  A block ```ir parses and passes the verifier; a block ```ir after
- * PASS is what the block before it becomes.  GOLDEN_UPDATE=1 writes the latter anew.
+ * PASS is what the block before it becomes, on all rows if it says so.  GOLDEN_UPDATE=1 writes the
+ * latter anew.
  */
 #include "tests/unit/unit.h"
 #include "ir/pass.h"
@@ -21,15 +22,18 @@ static char *read_file(struct arena *a)
 	return s;
 }
 
-/* The program after `pass`, or as it is for NULL.  Fails the test when it is wrong. */
+/* The program after `pass` ("fuse", "fuse, all rows"), or as it is for NULL.  Fails the test when
+ * it is wrong. */
 static const char *after(struct arena *a, const char *program, const char *pass)
 {
-	struct ir_pass_options o = {.stop_after = pass};
+	const char *comma = pass ? strchr(pass, ',') : NULL;
+	struct ir_pass_options o = {.rows = comma ? IR_ROWS_ALL : IR_ROWS_OWN};
 	struct strbuf out;
 	struct ir_module *m;
 	struct diags d;
 	bool ok;
 
+	o.stop_after = comma ? arena_strndup(a, pass, (size_t)(comma - pass)) : pass;
 	diags_init(&d, a);
 	strbuf_init(&out, a);
 	m = ir_parse(a, &d, diags_add_source(&d, "doc/ir.md", program, strlen(program)));
