@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const vf_kind_name[] = {
         [VF_GOOD] = "good",
@@ -145,8 +146,32 @@ static struct vf_data *new_data(const struct vf_kernel *k, const struct vf_optio
 	return d;
 }
 
-static enum status unsupported(const struct vf_kernel *k, struct arena *a, const char **error)
+/* Bytes at the worst moment: each thread makes one item, in f64, while all items and references are
+ * kept. */
+static double memory(const struct vf_kernel *k, const struct vf_data *d)
 {
+	double rows = 0.0, kept = 0.0, working = 0.0, tp = d->o.tp;
+
+	for (unsigned i = 0; i < d->nitem; i++)
+		rows += (double)d->item[i].T;
+	for (unsigned p = 0; p < k->f->nparam; p++) {
+		struct ir_type t = k->f->param[p].type;
+		double cols = t.ndim == 2 ? (double)t.cols : 0.0;
+		double copies = t.ndim == 2 && t.place == IR_PARTIAL ? tp : 1.0;
+
+		working += cols * (k->f->param[p].mode == IR_IN ? 8.0 * copies : 16.0 + 8.0 * tp);
+		kept += cols * vf_size(t) * copies +
+		        cols * (k->f->param[p].mode == IR_IN ? 0.0 : 18.0);
+	}
+	return rows * kept + (double)d->most * d->o.threads * (working + 2.0 * tp * kept);
+}
+
+static enum status unsupported(const struct vf_kernel *k, const struct vf_data *d, struct arena *a,
+                               const char **error)
+{
+	double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+	double need = memory(k, d);
+
 	for (unsigned p = 0; p < k->f->nparam; p++)
 		if (!vf_size(k->f->param[p].type)) {
 			*error = arena_printf(a,
@@ -155,7 +180,14 @@ static enum status unsupported(const struct vf_kernel *k, struct arena *a, const
 			                      k->f->param[p].name);
 			return ST_INPUT;
 		}
-	return ST_OK;
+	if (need < have)
+		return ST_OK;
+	*error = arena_printf(
+	        a,
+	        "this many rows take about %.0f GiB and the machine has %.0f: verify fewer "
+	        "rows, which come in all the same ways",
+	        need / 0x1p30, have / 0x1p30);
+	return ST_ENV;
 }
 
 enum status vf_data_new(const struct vf_kernel *k, const struct vf_options *o, struct arena *a,
@@ -164,16 +196,19 @@ enum status vf_data_new(const struct vf_kernel *k, const struct vf_options *o, s
 	struct vf_options quiet = *o;
 	struct work w = {.job = fill_job};
 	struct vf_data *d;
-	enum status s = unsupported(k, a, error);
+	enum status s;
 
 	*out = NULL;
-	if (s != ST_OK)
-		return s;
 	quiet.progress = NULL;
 	d = new_data(k, &quiet);
 	if (!d) {
 		*error = "out of memory";
 		return ST_NOMEM;
+	}
+	s = unsupported(k, d, a, error);
+	if (s != ST_OK) {
+		vf_data_free(d);
+		return s;
 	}
 	w.d = d;
 	w.n = d->nitem;

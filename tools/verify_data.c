@@ -49,6 +49,14 @@ static double magnitude(const struct vf_item *it, int64_t t)
 	return of[(uint64_t)(t + 5 * (int64_t)it->variant) % 8];
 }
 
+/* Kept so far from overflow in the dtype that sums over ranks do not either. */
+static double within(enum ir_dtype t, double m)
+{
+	double most = ldexp(1.0, ir_dtype_info[t].emax - 7);
+
+	return m < most ? m : most;
+}
+
 /* In [-1, 1), with one element in 64 eight times as large. */
 static double uniform(uint64_t *s)
 {
@@ -70,7 +78,7 @@ static void fill_rows(const struct vf_data *d, const struct vf_item *it, unsigne
 	for (int64_t i = 0; i < rows; i++) {
 		uint64_t s = vf_mix(vf_mix(data + (uint64_t)it->T, it->variant * 64 + p),
 		                    vf_mix(rank, (uint64_t)i));
-		double m = pa->type.ndim == 2 ? magnitude(it, i) : 0.5;
+		double m = pa->type.ndim == 2 ? within(t, magnitude(it, i)) : 0.5;
 		double base = pa->type.ndim == 2 ? 0.0 : 1.0; /* weights and scales are around 1 */
 
 		for (int64_t c = 0; c < cols; c++)

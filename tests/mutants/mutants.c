@@ -511,6 +511,30 @@ static bool prepare(struct bench *b)
 	return r.failure.kind == VF_GOOD;
 }
 
+/* A pass that changes what the kernel means (here: eps) is found on the IR, before any PTX runs. */
+static void wrong_pass(struct bench *b)
+{
+	struct ir_module *m = ir_module_copy(b->p.before, b->p.a);
+	struct vf_stage stage = {"spoil", ir_func_find(m, "add_norm")};
+	struct vf_kernel vk = {b->p.func[0], b->p.kernel[0], &stage, 1, &b->p.d};
+	static const int64_t tokens[] = {3};
+	struct vf_options o = {
+	        .tp = 4, .tokens = tokens, .ntokens = 1, .schedules = 1, .threads = 1};
+	const char *error = "";
+	struct vf_data *d;
+	bool found = false;
+
+	for (struct ir_func *f = m->funcs; f; f = f->next)
+		for (struct ir_value *v = f->first; v; v = v->next)
+			if (v->op == IR_OP_CONST && v->num == 1e-5) {
+				v->num = 1e-6;
+				found = true;
+			}
+	found = found && vf_data_new(&vk, &o, b->p.a, &d, &error) == ST_INTERNAL;
+	report(b, "a pass that changes the meaning",
+	       found && strstr(error, "spoil") ? NULL : "it is not found", error);
+}
+
 int main(int argc, char **argv)
 {
 	struct fe_set set = {"hidden", "1024"};
@@ -536,6 +560,8 @@ int main(int argc, char **argv)
 		for (size_t k = 0; k < NMUTANTS; k++)
 			if (argc < 3 || !strcmp(argv[2], mutants[k].name))
 				run_mutant(&b, k);
+	if (b.d)
+		wrong_pass(&b);
 	printf("1..%u\n", b.test);
 	vf_data_free(b.d);
 	arena_free(&arena);
