@@ -1,7 +1,7 @@
 /*
  * Inside the PTX parser: lex.c makes tokens, names.c knows what is declared, parse_insn.c reads
- * instructions, parse.c the rest, template.c drives the same code over templates.  No recursion
- * over the input; every count is limited.
+ * instructions, parse_body.c and parse.c the rest, template.c drives the same code over templates.
+ * No recursion over the input; every count is limited.
  */
 #pragma once
 #include "codegen/ptx/spell.h"
@@ -43,8 +43,8 @@ enum {
 	PTX_MAX_NAMES = 1 << 18,
 	PTX_MAX_NAME = 1 << 10, /* bytes of a name */
 	PTX_MAX_FNS = 1 << 12,
-	PTX_MAX_PARAMS = 1 << 12,
-	PTX_MAX_PARTS = 16, /* of a mnemonic */
+	PTX_MAX_PARAMS = 1 << 10, /* and variables */
+	PTX_MAX_PARTS = 16,       /* of a mnemonic */
 	PTX_ROW_BUCKETS = 128,
 };
 
@@ -129,9 +129,28 @@ void ptx_rows_init(struct ptx_parser *p);
 /* An instruction from its guard or mnemonic to its semicolon. */
 void ptx_parse_insn(struct ptx_parser *p);
 
-/* ---- parse.c ---- */
+/* ---- parse_body.c ---- */
+/* To behind the next semicolon, or to a brace. */
+void ptx_skip_statement(struct ptx_parser *p);
+/* Reports the directive at hand as not supported `where`, and skips its statement. */
+void ptx_unsupported(struct ptx_parser *p, const char *where);
+bool ptx_dot(const struct ptx_parser *p, const char *s);
+bool ptx_accept_dot(struct ptx_parser *p, const char *s);
+bool ptx_take_type(struct ptx_parser *p, enum ptx_type *t);
+bool ptx_take_align(struct ptx_parser *p, unsigned *align);
+/* A name that is declared: not a register's. */
+bool ptx_take_name(struct ptx_parser *p, struct ptx_token *t);
+/* [n], [n][m], and [] (count 0) where open_allowed; *array: there was one. */
+bool ptx_take_extents(struct ptx_parser *p, bool open_allowed, uint64_t max, uint64_t *count,
+                      bool *array);
+bool ptx_starts_var(const struct ptx_parser *p);
+/* Variables; the state space is the token at hand. */
+void ptx_parse_vars(struct ptx_parser *p, bool external);
+void ptx_parse_pragma(struct ptx_parser *p);
 /* The statements of a body: to the brace that closes it, or to the end of a template. */
 void ptx_parse_body(struct ptx_parser *p);
+
+/* ---- parse.c ---- */
 void ptx_parser_init(struct ptx_parser *p, struct arena *a, struct diags *d,
                      const struct source *src);
 enum ptx_type ptx_type_by_name(const char *s, size_t n);
