@@ -102,6 +102,8 @@ static bool source(struct cursor *c, unsigned n, uint32_t *at, uint8_t *width)
 	unsigned want = type_width(t);
 
 	*width = (uint8_t)want;
+	if (t == PTX_T_pred && o->kind != PTX_REG)
+		return refuse(c, "a predicate was expected");
 	switch (o->kind) {
 	case PTX_REG:
 		if (t == PTX_T_pred) {
@@ -116,8 +118,6 @@ static bool source(struct cursor *c, unsigned n, uint32_t *at, uint8_t *width)
 		*at = reg_off(c, o->cls, o->reg[0]);
 		return use(c, o->cls, o->reg[0]);
 	case PTX_IMM:
-		if (t == PTX_T_pred)
-			return refuse(c, "an immediate predicate");
 		*at = sim_const(c->d, immediate(o, t), want);
 		return true;
 	case PTX_SYM:
@@ -382,6 +382,9 @@ bool sim_decode_insn(struct decoder *d, uint32_t n, struct sim_op *op)
 	if (i->type >= PTX_NTYPES ? ptx_insn_info[i->op].types != 0
 	                          : !(ptx_insn_info[i->op].types >> i->type & 1))
 		return refuse(&c, "a type that the instruction does not have");
+	if ((i->op == PTX_cvt && !(ptx_insn_info[i->op].types >> op->type2 & 1)) ||
+	    (i->op == PTX_cvt2 && op->type2 != PTX_T_f32))
+		return refuse(&c, "a second type that the instruction does not have");
 	if (strlen(shape) > PTX_MAX_OPNDS || i->nopnd > PTX_MAX_OPNDS)
 		return refuse(&c, "too many operands");
 	if (i->guard) {

@@ -49,11 +49,9 @@ WRAP2(sub, -)
 	enum sim_step exec_##ID(struct sim *s, struct sim_warp *w, const struct sim_op *op, \
 	                        uint32_t mask)                                              \
 	{                                                                                   \
-		const uint32_t *pa = &w->pred[op->a], *pb = &w->pred[op->b];                \
-                                                                                            \
 		(void)s;                                                                    \
 		if (op->type == PTX_T_pred)                                                 \
-			return sim_set_pred(w, op, mask, *pa OP * pb);                      \
+			return sim_set_pred(w, op, mask, w->pred[op->a] OP w->pred[op->b]); \
 		if (op->dw == 8)                                                            \
 			LANES2(uint64_t, uint64_t, x OP y);                                 \
 		LANES2(uint32_t, uint32_t, x OP y);                                         \
