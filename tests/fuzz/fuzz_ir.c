@@ -1,7 +1,7 @@
 /*
  * Any text as IR: it is refused with a diagnostic, or it prints, and what is printed reads back as
- * the same.  What the verifier accepts goes through the passes, which never make a program that it
- * refuses.
+ * the same.  What the verifier accepts goes through the passes in both row forms, which never make
+ * a program that it refuses.
  */
 #include "tests/fuzz/fuzz.h"
 #include "ir/pass.h"
@@ -9,9 +9,8 @@
 
 static void check(struct arena *a, const char *text, size_t size)
 {
-	const struct ir_pass_options options = {0};
 	struct strbuf once, twice, shown;
-	struct ir_module *m;
+	struct ir_module *m, *again;
 	struct diags d;
 
 	diags_init(&d, a);
@@ -23,7 +22,12 @@ static void check(struct arena *a, const char *text, size_t size)
 		return;
 	strbuf_init(&once, a);
 	ir_print(m, &once);
-	MUST(ir_run_passes(m, &options, &d) != ST_INTERNAL);
+	again = ir_module_copy(m, a);
+	for (unsigned rows = 0; rows < 2; rows++) {
+		const struct ir_pass_options options = {.rows = (enum ir_rows)rows};
+
+		MUST(ir_run_passes(rows ? again : m, &options, &d) != ST_INTERNAL);
+	}
 	diags_init(&d, a);
 	m = ir_parse(a, &d, diags_add_source(&d, "printed", once.s, once.n));
 	MUST(m);
