@@ -294,6 +294,36 @@ static void every_check_has_an_offence(void **state)
 			fail_msg("no test commits %s", sim_check_name[c]);
 }
 
+static void the_manual_lists_every_check(void **state)
+{
+	static struct sim_test t;
+	static const char *const title[SIM_NCHECKS] = {
+#define SIM_CHECK(ID, name, title) title,
+#include "sim/checks.def"
+#undef SIM_CHECK
+	};
+	char *manual;
+
+	(void)state;
+	sim_test_begin(&t);
+	manual = sim_test_file(&t, "doc/simulator.md");
+	assert_non_null(manual);
+	for (unsigned c = 0; c < SIM_NCHECKS; c++) {
+		const char *row =
+		        arena_printf(&t.arena, "| `%s` | %s |", sim_check_name[c], title[c]);
+
+		if (!strstr(manual, row))
+			fail_msg("doc/simulator.md has no row: %s", row);
+	}
+	for (unsigned c = 0; c < SIM_NSCHEDULES; c++)
+		assert_non_null(
+		        strstr(manual, arena_printf(&t.arena, "| `%s` |", sim_schedule_name[c])));
+	for (unsigned c = 0; c < SIM_NSUMS; c++)
+		assert_non_null(
+		        strstr(manual, arena_printf(&t.arena, "| `%s` |", sim_sum_name[c])));
+	sim_test_end(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -304,6 +334,7 @@ int main(void)
 	        cmocka_unit_test(launches_that_do_not_fit_the_parameters_are_found),
 	        cmocka_unit_test(a_spin_with_a_time_limit_ends_when_time_may_jump),
 	        cmocka_unit_test(every_check_has_an_offence),
+	        cmocka_unit_test(the_manual_lists_every_check),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
