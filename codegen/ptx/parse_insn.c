@@ -107,6 +107,28 @@ static bool match_row(enum ptx_op op, const struct mnemonic *m, struct ptx_insn 
 	return *at == m->n;
 }
 
+static bool is_spelt(char letter, const struct ptx_token *t)
+{
+	const struct ptx_letter *l = ptx_letter_find(letter);
+
+	for (unsigned v = 1; v < l->count; v++)
+		if (l->names[v] && ptx_tok_equals(t, l->names[v] + 1))
+			return true;
+	return false;
+}
+
+/* Compilers write atom.global.sys.add where the document has atom.sys.global.add. */
+static void scope_before_space(struct mnemonic *m)
+{
+	for (unsigned k = 1; k + 1 < m->n; k++)
+		if (is_spelt('p', &m->part[k]) && is_spelt('s', &m->part[k + 1])) {
+			struct ptx_token space = m->part[k];
+
+			m->part[k] = m->part[k + 1];
+			m->part[k + 1] = space;
+		}
+}
+
 static bool read_mnemonic(struct ptx_parser *p, struct mnemonic *m)
 {
 	if (p->tok.kind != PTX_TOK_WORD) {
@@ -125,6 +147,8 @@ static bool read_mnemonic(struct ptx_parser *p, struct mnemonic *m)
 		m->at.end = p->tok.at.end;
 		ptx_next(p);
 	} while (p->tok.kind == PTX_TOK_DOT);
+	if (ptx_tok_equals(&m->part[0], "atom") || ptx_tok_equals(&m->part[0], "red"))
+		scope_before_space(m);
 	return true;
 }
 

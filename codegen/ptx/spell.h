@@ -47,8 +47,7 @@ static inline const char *ptx_shape(enum ptx_op op)
 	return s[0] == 'n' ? "" : s;
 }
 
-/* Least .version (times 10) that knows the target; 0: no such target.  *family: see .target sm_NNf.
- */
+/* Least .version (times 10) that knows the target; 0: no such target. */
 unsigned ptx_target_version(unsigned sm, char suffix);
 
 enum {

@@ -77,6 +77,7 @@ static const char compiled[] =
         "\tmov.u32 \t%r7, _ZZ1kE1s;\n"
         "\tld.shared.u32 other, [_ZZ1kE1s+0x10];\n"
         "\tmov.b32 %more1, {%rs1, %rs2};\n"
+        "\tatom.global.sys.add.u32 %r8, [%rd2], 1;\n"
         "\tret;\n\n}\n"
         ".section .debug_str { .b8 1, 2; }\n";
 
@@ -112,7 +113,8 @@ static void compilers_text_is_read_into_the_printers_form(void **state)
 	        "\tshfl.sync.bfly.b32 %r4|%p2, %r1, 16, 31, -1;\n"
 	        "\tld.global.v4.u32 {%r5, _, %r6, _}, [%rd2];\n"
 	        "\tmov.u32 %r7, _ZZ1kE1s;\n\tld.shared.u32 %r12, [_ZZ1kE1s+16];\n"
-	        "\tmov.b32 %r14, {%h1, %h2};\n\tret;\n}\n");
+	        "\tmov.b32 %r14, {%h1, %h2};\n"
+	        "\tatom.sys.global.add.u32 %r8, [%rd2], 1;\n\tret;\n}\n");
 	assert_int_equal(p.m->fn->param[1].offset, 8);
 	arena_free(&p.arena);
 }
