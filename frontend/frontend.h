@@ -30,3 +30,10 @@ struct ir_module *fe_lower(struct arena *a, struct diags *d, struct ast_file *as
 
 /* For --emit ast: one line a node, indented, with file:line:col spans. */
 void fe_print_ast(const struct ast_file *ast, const struct diags *d, struct strbuf *out);
+
+/*
+ * Appends the text of src in the one layout of specs: tokens and comments in the same order, so
+ * that it means the same. src is text that fe_parse takes without errors.  Formatted text comes out
+ * as it went in.
+ */
+void fe_format(struct arena *a, const struct source *src, struct strbuf *out);

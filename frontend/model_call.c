@@ -294,7 +294,10 @@ static const struct cost {
          4,
          {"heads", "kv_heads", "dim", "window"}}, /* of queries and keys; window 0: all before */
         {"elementwise", 0, 0, {NULL}},            /* the bytes of its operands and result */
-        {"work", 0, 2, {"flops", "bytes"}},       /* per row */
+        /* experts with three matrices of inner extent ffn each, `active` of them for a row; shared:
+         * the inner extent of what every row passes besides */
+        {"moe", 3, 4, {"experts", "active", "ffn", "shared"}},
+        {"work", 0, 2, {"flops", "bytes"}}, /* per row */
 };
 enum { NCOSTS = sizeof(costs) / sizeof(costs[0]) };
 
@@ -315,8 +318,8 @@ static void check_cost(struct fe_model *m, const struct ast *e)
 			names[i] = costs[i].name;
 		near = nearest_name(e->name, names, NCOSTS);
 		fe_error(&m->cx, DIAG_COST, e->name_at,
-		         "costs are attention(heads, kv_heads, dim, window), elementwise() and "
-		         "work(flops, bytes)",
+		         "costs are attention(heads, kv_heads, dim, window), elementwise(), "
+		         "moe(experts, active, ffn, shared) and work(flops, bytes)",
 		         "there is no cost '%s'", e->name);
 		if (near)
 			fe_note(&m->cx, (struct span){0, 0}, "did you mean '%s'?", near);

@@ -172,6 +172,8 @@ static const char *set_stop(struct args *a, const char *s)    { a->stop_after = 
 static const char *set_ptx(struct args *a, const char *s)     { a->ptx = s;           return NULL; }
 static const char *set_remarks(struct args *a, const char *s) { (void)s; a->remarks = true;     return NULL; }
 static const char *set_dump(struct args *a, const char *s)    { (void)s; a->dump_passes = true; return NULL; }
+static const char *set_check(struct args *a, const char *s)   { (void)s; a->check = true;       return NULL; }
+static const char *set_place(struct args *a, const char *s)   { (void)s; a->in_place = true;    return NULL; }
 
 static const struct {
 	const char *name, *value; /* value NULL: takes none */
@@ -197,6 +199,8 @@ static const struct {
 	{"seed", "S", set_seed, CMD_VERIFY, "of data and schedules (default: 0); a report's replay line has the one that failed"},
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"ptx", "FILE", set_ptx, CMD_VERIFY, "verify this text in place of the generated one; kernels that it lacks are left out"},
+	{"check", NULL, set_check, CMD_FMT, "write nothing; exit with 1 when the text would change"},
+	{"in-place", NULL, set_place, CMD_FMT, "write to the file, in one step, instead of standard output"},
 	{"threads", "N", set_threads, CMD_VERIFY, "threads of this machine to use (default: all)"},
 };
 
@@ -212,6 +216,9 @@ static const struct {
 	{CMD_VERIFY, "verify",
 	 "compiles a spec's kernels and runs the PTX text on simulated ranks, under hostile schedules, against an\n"
 	 "independent reference with error bounds"},
+	{CMD_FMT, "fmt",
+	 "writes a spec in the one layout: four blanks for a block, 120 columns, nothing aligned.  Comments, blank\n"
+	 "lines between statements and short blocks on one line are kept"},
 };
 /* clang-format on */
 
@@ -239,8 +246,11 @@ void args_help(enum command c)
 		if (!(options[i].commands & c))
 			continue;
 		snprintf(left, sizeof left, "%s--%s%s%s",
-		         strcmp(options[i].name, "output") ? "" : "-o, ", options[i].name,
-		         options[i].value ? " " : "", options[i].value ? options[i].value : "");
+		         options[i].set == set_out     ? "-o, "
+		         : options[i].set == set_place ? "-i, "
+		                                       : "",
+		         options[i].name, options[i].value ? " " : "",
+		         options[i].value ? options[i].value : "");
 		printf("  %-22s %s\n", left, options[i].help);
 	}
 	printf("  %-22s %s\n\nexit codes: 0 good; 1 the input or a check is wrong; 2 usage; 3 the "
@@ -284,21 +294,24 @@ int args_parse(struct args *a, int argc, char **argv)
 	a->target = cg_target_by_name("sm_90");
 	getopt_table(a->command, table);
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":o:h", table, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":o:ih", table, NULL)) != -1) {
 		if (c == 'h') {
 			args_help(a->command);
 			return 0;
 		}
 		if (c == ':')
 			return args_wrong(a, "'%s' needs a value", argv[optind - 1]);
-		if (c == 'o' && !(a->command & CMD_COMPILE))
+		if ((c == 'o' && !(a->command & CMD_COMPILE)) ||
+		    (c == 'i' && !(a->command & CMD_FMT)))
 			c = '?';
 		if (c == '?')
 			return args_wrong(a, "there is no option '%s'", argv[optind - 1]);
-		if (c == 'o') {
+		if (c == 'o')
 			a->out = optarg;
+		if (c == 'i')
+			a->in_place = true;
+		if (c < 256)
 			continue;
-		}
 		wrong = options[c - 256].set(a, optarg);
 		if (wrong)
 			return args_wrong(a, "--%s takes %s, not '%s'", options[c - 256].name,

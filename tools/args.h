@@ -5,7 +5,7 @@
 #include "frontend/frontend.h"
 #include "support/arena.h"
 
-enum command { CMD_CHECK = 1, CMD_COMPILE = 2, CMD_VERIFY = 4 };
+enum command { CMD_CHECK = 1, CMD_COMPILE = 2, CMD_VERIFY = 4, CMD_FMT = 8 };
 
 struct args {
 	enum command command;
@@ -13,7 +13,7 @@ struct args {
 	const char *spec;   /* a file; "-": standard input */
 	const char *kernel; /* only this one; NULL: all */
 	unsigned tp;        /* 0: not given */
-	bool remarks, dump_passes;
+	bool remarks, dump_passes, check, in_place;
 	struct fe_set *set;
 	size_t nset, cap_set;
 	const struct cg_target *target;

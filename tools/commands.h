@@ -6,3 +6,4 @@
 int cmd_check(struct args *a);
 int cmd_compile(struct args *a);
 int cmd_verify(struct args *a);
+int cmd_fmt(struct args *a);

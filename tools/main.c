@@ -13,6 +13,7 @@ static const struct {
         {"check", CMD_CHECK, cmd_check, "read a spec and say all that is wrong with it"},
         {"compile", CMD_COMPILE, cmd_compile, "make PTX or a cubin of its kernels"},
         {"verify", CMD_VERIFY, cmd_verify, "run that PTX on simulated ranks against a reference"},
+        {"fmt", CMD_FMT, cmd_fmt, "write a spec in the one layout"},
 };
 
 static void help(FILE *f)
