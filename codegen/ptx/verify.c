@@ -387,12 +387,35 @@ static void check_needs(struct check *c)
 	}
 }
 
+/* The parser has seen to this; a builder may not have. */
+static void check_names(struct check *c)
+{
+	const struct ptx_fn *f = c->f;
+
+	for (unsigned k = 0; k < f->nparam; k++)
+		for (unsigned j = 0; j < k; j++)
+			if (strcmp(f->param[k].name, f->param[j].name) == 0)
+				complain(c, DIAG_PTX_TWICE,
+				         "the parameter '%s' of '%s' is declared twice",
+				         f->param[k].name, f->name);
+	for (uint32_t k = 0; k < f->nvar; k++)
+		if (find_var(f->var, k, f->var[k].name))
+			complain(c, DIAG_PTX_TWICE, "the variable '%s' of '%s' is declared twice",
+			         f->var[k].name, f->name);
+	for (const struct ptx_fn *g = f->next; g; g = g->next)
+		if (strcmp(g->name, f->name) == 0)
+			complain(c, DIAG_PTX_TWICE, "the entry '%s' is declared twice", f->name);
+	if (f->maxntid > 1024)
+		complain(c, DIAG_PTX_NUMBER, "a CTA of '%s' has more than 1024 threads", f->name);
+}
+
 static void check_fn(const struct ptx_fn *f, struct diags *d)
 {
 	struct check c = {f, NULL, d, false};
 
 	if (f->error)
 		complain(&c, DIAG_PTX_BUILD, "building '%s': %s", f->name, f->error);
+	check_names(&c);
 	for (uint32_t k = 0; k < f->nlabel; k++)
 		if (f->label[k].at > f->ninsn)
 			complain(&c, DIAG_PTX_LABEL, "the label '%s' of '%s' is not placed",

@@ -264,6 +264,26 @@ static void parameters_lie_at_their_alignment(void **state)
 	arena_free(&a);
 }
 
+static void names_built_twice_are_found(void **state)
+{
+	WITH_ARENA
+	struct ptx_module *m = ptx_module_new(&a, 78, 90, 0);
+	struct ptx_fn *f = ptx_fn_new(m, "k");
+
+	ptx_ret(f);
+	ptx_ret(ptx_fn_new(m, "l"));
+	assert_true(ptx_verify(m, &d));
+	ptx_ret(ptx_fn_new(m, "k"));
+	ptx_param_add(f, PTX_T_u32, "n");
+	ptx_param_add(f, PTX_T_u64, "n");
+	ptx_var_add(f, PTX_SHARED, PTX_T_b8, 16, 64, "red");
+	ptx_var_add(f, PTX_SHARED, PTX_T_b8, 16, 64, "red");
+	f->maxntid = 2048;
+	assert_false(ptx_verify(m, &d));
+	assert_int_equal(d.nerror, 4);
+	arena_free(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +292,7 @@ int main(void)
 	        cmocka_unit_test(the_minimum_holds_what_the_module_uses),
 	        cmocka_unit_test(a_target_needs_its_version),
 	        cmocka_unit_test(parameters_lie_at_their_alignment),
+	        cmocka_unit_test(names_built_twice_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
