@@ -39,27 +39,66 @@ enum sim_step exec_mm_ld(struct sim *s, struct sim_warp *w, const struct sim_op 
 	return SIM_STEP_NEXT;
 }
 
-/* One lane's access to one replica. */
-static bool reach(struct sim *s, struct sim_warp *w, const struct sim_op *op, unsigned i,
-                  struct sim_block *b, uint64_t off)
+/* Where every lane goes and what it brings, worked out once for all replicas. */
+struct sent {
+	struct sim_block *b[SIM_LANES];
+	uint64_t off[SIM_LANES];
+	_Alignas(32) uint8_t bytes[SIM_LANES][32];
+};
+
+static bool gather(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask,
+                   struct sent *x)
+{
+	const unsigned n = op->nv * (unsigned)op->size;
+
+	SIM_EACH (i, mask) {
+		x->b[i] = sim_check_addr(s, w, op, i, sim_lane_addr(w, op, i), n, true, &x->off[i]);
+		if (!x->b[i])
+			return false;
+		sim_store_lane(w, op, i, x->bytes[i]);
+	}
+	return true;
+}
+
+/* What a lane's reduction leaves in one replica: in `out`. */
+static bool reduce_lane(struct sim *s, struct sim_warp *w, const struct sim_op *op, unsigned i,
+                        const struct sim_block *b, const struct sent *x, uint8_t *out)
+{
+	const unsigned n = op->size;
+
+	if (!sim_check_defined(s, w, op, i, b, x->off[i], op->nv * n))
+		return false;
+	for (unsigned k = 0; k < op->nv; k++)
+		sim_put(out + k * n,
+		        sim_reduce(op->insn->mod.red, op->type,
+		                   sim_get(b->data + x->off[i] + k * n, n),
+		                   sim_get(x->bytes[i] + k * n, n)),
+		        n);
+	return true;
+}
+
+/* All lanes' access to the replica of one rank. */
+static bool reach(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask,
+                  const struct sent *x, unsigned rank)
 {
 	const bool red = op->insn->op == PTX_mm_red;
 	const unsigned n = op->nv * (unsigned)op->size;
-	uint8_t buf[64];
 
-	if (red && !sim_check_defined(s, w, op, i, b, off, n))
-		return false;
-	for (unsigned k = 0; k < op->nv; k++) {
-		uint64_t x = sim_element(w, op, k, i);
+	SIM_EACH (i, mask) {
+		struct sim_block *b = x->b[i]->replica[rank];
+		const uint8_t *bytes = x->bytes[i];
+		uint8_t sum[32];
 
-		if (red)
-			x = sim_reduce(op->insn->mod.red, op->type,
-			               sim_get(b->data + off + k * op->size, op->size), x);
-		sim_put(buf + k * op->size, x, op->size);
+		if (red) {
+			if (!reduce_lane(s, w, op, i, b, x, sum))
+				return false;
+			bytes = sum;
+		}
+		sim_store(s, w, op, b, x->off[i], bytes, n);
+		if (s->o.on_access)
+			sim_event(s, w, op, i, red ? SIM_ACC_RMW : SIM_ACC_WRITE, b, x->off[i], n,
+			          true);
 	}
-	sim_store(s, w, op, b, off, buf, n);
-	if (s->o.on_access)
-		sim_event(s, w, op, i, red ? SIM_ACC_RMW : SIM_ACC_WRITE, b, off, n, true);
 	return true;
 }
 
@@ -67,21 +106,17 @@ static bool reach(struct sim *s, struct sim_warp *w, const struct sim_op *op, un
 static enum sim_step broadcast(struct sim *s, struct sim_warp *w, const struct sim_op *op,
                                uint32_t mask)
 {
-	const unsigned n = op->nv * (unsigned)op->size;
 	uint8_t order[SIM_MAX_RANKS];
+	struct sent x;
 
+	if (!gather(s, w, op, mask, &x))
+		return SIM_STEP_STOP;
 	if (!w->replica)
 		w->order_key = sim_random(s);
 	sim_permute(order, s->o.ranks, w->order_key);
 	while (w->replica < s->o.ranks) {
-		SIM_EACH (i, mask) {
-			uint64_t off;
-			struct sim_block *b =
-			        sim_check_addr(s, w, op, i, sim_lane_addr(w, op, i), n, true, &off);
-
-			if (!b || !reach(s, w, op, i, b->replica[order[w->replica]], off))
-				return SIM_STEP_STOP;
-		}
+		if (!reach(s, w, op, mask, &x, order[w->replica]))
+			return SIM_STEP_STOP;
 		w->replica++;
 		sim_note_store(s, w);
 		if (s->o.schedule != SIM_ROUND_ROBIN && w->replica < s->o.ranks &&

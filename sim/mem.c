@@ -208,7 +208,8 @@ void sim_store(struct sim *s, const struct sim_warp *w, const struct sim_op *op,
 {
 	uint32_t line = op->insn->line < (1u << 27) ? op->insn->line : 0;
 	uint32_t who = line << 5 | (w->cta->launch->rank + 1);
-	uint64_t first = off / 2, last = (off + n - 1) / 2;
+	const uint64_t first = off / 2, last = (off + n - 1) / 2;
+	const uint16_t when = s->started;
 
 	b->defined[off / 64] |= ((UINT64_C(1) << n) - 1) << (off & 63);
 	if (n == 16) { /* nearly all stores: loops of a fixed length */
@@ -216,12 +217,12 @@ void sim_store(struct sim *s, const struct sim_warp *w, const struct sim_op *op,
 		for (unsigned i = 0; i < 8; i++)
 			b->writer[first + i] = who;
 		for (unsigned i = 0; i < 8; i++)
-			b->when[first + i] = s->started;
+			b->when[first + i] = when;
 	} else {
 		memcpy(b->data + off, p, n);
 		for (uint64_t i = first; i <= last; i++) {
 			b->writer[i] = who;
-			b->when[i] = s->started;
+			b->when[i] = when;
 		}
 	}
 	b->last_write = s->started;

@@ -139,20 +139,3 @@ uint64_t num_round(enum num_fmt f, double hi, double err, unsigned round)
 		n = signbit(err) == signbit(hi) ? n | 1 : n - 1;
 	return num_pack(f, neg, n, e - 61, false, round);
 }
-
-double num_sum_err(double a, double b, double s)
-{
-	double bb = s - a;
-
-	return (a - (s - bb)) + (b - bb);
-}
-
-double num_sum_odd(double a, double b)
-{
-	double s = a + b, err = num_sum_err(a, b, s);
-	uint64_t u = num_bits64(s);
-
-	if ((err > 0 || err < 0) && !(u & 1))
-		u = (err > 0) == (s > 0) ? u + 1 : u - 1;
-	return num_double(u);
-}

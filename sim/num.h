@@ -25,12 +25,6 @@ uint64_t num_pack(enum num_fmt f, bool neg, uint64_t m, int e, bool sticky, unsi
  * one. */
 uint64_t num_round(enum num_fmt f, double hi, double err, unsigned round);
 
-/* The error of the rounded sum s = a + b. */
-double num_sum_err(double a, double b, double s);
-
-/* a + b rounded to odd: safe to be rounded again to a format of at most 51 bits. */
-double num_sum_odd(double a, double b);
-
 /* Sums of up to SIM_MAX_RANKS values; the result's bits.  `faithful`: 0 to nearest even, else
  * NUM_AWAY or PTX_RZ. */
 uint64_t num_exact_sum(enum num_fmt f, const double *v, unsigned n, unsigned round);
@@ -86,4 +80,22 @@ static inline uint32_t num_bf16_of(uint32_t u)
 	uint32_t r = (u + UINT32_C(0x7fff) + (u >> 16 & 1)) >> 16;
 
 	return (u & UINT32_C(0x7fffffff)) > UINT32_C(0x7f800000) ? NUM_NAN16 : r;
+}
+
+/* The error of the rounded sum s = a + b. */
+static inline double num_sum_err(double a, double b, double s)
+{
+	double bb = s - a;
+
+	return (a - (s - bb)) + (b - bb);
+}
+
+/* a + b rounded to odd: safe to be rounded again to a format of at most 51 bits. */
+static inline double num_sum_odd(double a, double b)
+{
+	double s = a + b, err = num_sum_err(a, b, s);
+	uint64_t u = num_bits64(s);
+	uint64_t step = (err > 0) == (s > 0) ? 1 : ~UINT64_C(0);
+
+	return num_double(u + (((err > 0) | (err < 0)) && !(u & 1) ? step : 0));
 }

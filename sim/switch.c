@@ -143,7 +143,7 @@ static uint32_t bf16_of_f64(double d, unsigned round)
 static bool bf16_exactly(const struct sim *s, const uint8_t *const from[SIM_MAX_RANKS],
                          unsigned pairs, uint64_t key, uint32_t bits[HALVES])
 {
-	double sum[HALVES] = {0};
+	double sum[HALVES] = {0}, lost[HALVES] = {0};
 	float v[HALVES] = {0};
 	bool exact = true;
 
@@ -155,10 +155,12 @@ static bool bf16_exactly(const struct sim *s, const uint8_t *const from[SIM_MAX_
 		for (unsigned k = 0; k < HALVES; k++) {
 			double t = sum[k] + (double)v[k];
 
-			exact &= num_sum_err(sum[k], (double)v[k], t) == 0;
+			lost[k] += fabs(num_sum_err(sum[k], (double)v[k], t));
 			sum[k] = t;
 		}
 	}
+	for (unsigned k = 0; k < HALVES; k++)
+		exact &= lost[k] == 0;
 	for (unsigned k = 0; exact && k < HALVES; k++) {
 		unsigned round = PTX_RN;
 
