@@ -137,6 +137,32 @@ static void store_rows(struct cg_emit *e, unsigned level)
 	}
 }
 
+/* Outputs without rows: the first CTA. */
+static void store_fixed(struct cg_emit *e)
+{
+	struct ptx_opnd skip, others;
+	bool any = false;
+
+	for (unsigned i = 0; i < e->rp->nval; i++)
+		any |= cg_is_store(e->rp->val[i].ir) && e->rp->val[i].level == CG_FIXED_LEVEL;
+	if (!any)
+		return;
+	skip = ptx_label_new(e->f, "rows_only");
+	others = ptx_setp(e->f, PTX_NE, PTX_T_u32, e->cta, ptx_imm(0));
+	ptx_guard(e->f, others, false);
+	ptx_bra(e->f, skip);
+	ptx_unguard(e->f);
+	cg_row_set(&e->row, e->cta);
+	for (unsigned vec = 0; vec < e->p->vecs; vec++) {
+		for (unsigned pair = 0; pair < e->p->elems / 2; pair++)
+			cg_eval_pair(e, CG_FIXED_LEVEL, vec, pair);
+		store_vecs(e, CG_FIXED_LEVEL, vec);
+	}
+	store_rows(e, CG_FIXED_LEVEL);
+	cg_forget(e, CG_FIXED_LEVEL);
+	ptx_place(e->f, skip);
+}
+
 static void emit_level(struct cg_emit *e, const struct cg_slot *s, unsigned level)
 {
 	ptx_comment(e->f, arena_printf(e->a, "level %u", level));
@@ -220,6 +246,7 @@ bool cg_emit_kernel(struct cg_emit *e)
 		return false;
 	make_registers(e);
 	cg_eval_uniform(e);
+	store_fixed(e);
 	fill_pipeline(e);
 	emit_loop(e);
 	if (e->p->communicates && !cg_barrier_exit(e))

@@ -214,12 +214,16 @@ static op (*const lower[IR_NOPS])(em *, const op *) = {
         [IR_OP_CAST] = lower_cast,
         [IR_OP_EXPAND] = lower_cast,
         [IR_OP_SLICE] = lower_cast,
-        /* of rows of one element */
+        /* of rows and groups of one element */
         [IR_OP_ROW_SUM] = lower_cast,
         [IR_OP_ROW_MEAN] = lower_cast,
         [IR_OP_ROW_DOT] = lower_mul,
         [IR_OP_ROW_MAX] = lower_cast,
         [IR_OP_ROW_MIN] = lower_cast,
+        [IR_OP_GROUP_SUM] = lower_cast,
+        [IR_OP_GROUP_MEAN] = lower_cast,
+        [IR_OP_GROUP_MAX] = lower_cast,
+        [IR_OP_GROUP_MIN] = lower_cast,
 };
 
 struct ptx_opnd cg_lower(struct cg_emit *e, const struct ir_value *v, const struct ptx_opnd *s)

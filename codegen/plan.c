@@ -200,6 +200,28 @@ static bool check_sums(const struct cg_rowprog *rp, struct diags *d)
 	return true;
 }
 
+/* The switch moves 32 bits at least; a thread with one 16-bit element of a row, or of a group, has
+ * less. */
+static bool check_singles(const struct cg_rowprog *rp, struct diags *d)
+{
+	for (unsigned i = 0; i < rp->nval; i++) {
+		const struct ir_value *v = rp->val[i].ir;
+		const struct ir_param *q = &rp->func->param[v->param];
+
+		if (v->op != IR_OP_LOAD_SUM && v->op != IR_OP_STORE_ALL)
+			continue;
+		if (cg_dtype_bytes(q->type.dtype) >= 4 || q->type.cols * rp->elems >= rp->cols * 2)
+			continue;
+		diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, v->at,
+		        "protocol 'mm-twoshot' cannot move '%s': a thread has one 16-bit element "
+		        "of it",
+		        q->name);
+		diag_note(d, (struct span){0, 0}, "make it f32");
+		return false;
+	}
+	return true;
+}
+
 static bool refuse(const struct cg_rowprog *rp, struct diags *d, const char *why, const char *fix)
 {
 	diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, rp->func->at, "%s", why);
@@ -230,7 +252,7 @@ static bool choose_protocol(struct cg_plan *p, const struct cg_rowprog *rp,
 		                     "protocol 'mm-twoshot' needs sm_90 or later, the target is %s",
 		                     o->target->name),
 		        "in-switch reduction came with sm_90: use --target sm_90");
-	return check_sums(rp, d);
+	return check_sums(rp, d) && check_singles(rp, d);
 }
 
 /* Every row of a parameter begins where its vectors may be accessed. */

@@ -17,15 +17,11 @@ struct red {
 };
 
 static const struct red reds[IR_NOPS] = {
-        [IR_OP_ROW_SUM] = {PTX_addf, 0.0f, false},
-        [IR_OP_ROW_MEAN] = {PTX_addf, 0.0f, true},
-        [IR_OP_ROW_DOT] = {PTX_addf, 0.0f, false},
-        [IR_OP_ROW_MAX] = {PTX_maxf, -INFINITY, false},
-        [IR_OP_ROW_MIN] = {PTX_minf, INFINITY, false},
-        [IR_OP_GROUP_SUM] = {PTX_addf, 0.0f, false},
-        [IR_OP_GROUP_MEAN] = {PTX_addf, 0.0f, true},
-        [IR_OP_GROUP_MAX] = {PTX_maxf, -INFINITY, false},
-        [IR_OP_GROUP_MIN] = {PTX_minf, INFINITY, false},
+        [IR_OP_ROW_SUM] = {PTX_addf, 0.0f, false},   [IR_OP_ROW_MEAN] = {PTX_addf, 0.0f, true},
+        [IR_OP_ROW_DOT] = {PTX_addf, 0.0f, false},   [IR_OP_ROW_MAX] = {PTX_maxf, NAN, false},
+        [IR_OP_ROW_MIN] = {PTX_minf, NAN, false},    [IR_OP_GROUP_SUM] = {PTX_addf, 0.0f, false},
+        [IR_OP_GROUP_MEAN] = {PTX_addf, 0.0f, true}, [IR_OP_GROUP_MAX] = {PTX_maxf, NAN, false},
+        [IR_OP_GROUP_MIN] = {PTX_minf, NAN, false},
 };
 
 static unsigned pow2_ceil(unsigned n)

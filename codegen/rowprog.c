@@ -40,16 +40,15 @@ static unsigned vector_elems(int64_t cols)
 	return cols % 8 == 0 ? 8 : cols % 4 == 0 ? 4 : 2;
 }
 
-/* A row of one element is its own reduction. */
+/* Of one element: its own reduction. */
 static bool reduces(const struct ir_value *v)
 {
-	if (kind_of(v) == IR_KIND_ROW) {
-		for (unsigned i = 0; i < v->nsrc; i++)
-			if (cols_of(v->src[i]) > 1)
-				return true;
+	if (v->op == IR_OP_EXPAND || (kind_of(v) != IR_KIND_ROW && kind_of(v) != IR_KIND_GROUP))
 		return false;
-	}
-	return kind_of(v) == IR_KIND_GROUP && v->op != IR_OP_EXPAND;
+	for (unsigned i = 0; i < v->nsrc; i++)
+		if (cols_of(v->src[i]) > 1)
+			return true;
+	return false;
 }
 
 static enum cg_home home_of_result(const struct ir_value *v)
@@ -75,10 +74,8 @@ static enum cg_home home_of(const struct ir_value *v)
 		return cols_of(v) == 1 ? CG_HOME_UNIFORM : CG_HOME_WEIGHT;
 	if (cg_is_load(v))
 		return cols_of(v) == 1 ? CG_HOME_ROW : CG_HOME_ELEM;
-	if (kind_of(v) == IR_KIND_ROW && reduces(v))
-		return CG_HOME_ROW;
-	if (kind_of(v) == IR_KIND_GROUP)
-		return CG_HOME_ELEM;
+	if (reduces(v))
+		return kind_of(v) == IR_KIND_ROW ? CG_HOME_ROW : CG_HOME_ELEM;
 	return home_of_result(v);
 }
 
@@ -143,11 +140,31 @@ static bool supported(const struct ir_value *v, struct diags *d)
 	return true;
 }
 
+/* An output without rows is stored once, before the rows; what it is made of must be there by then.
+ */
+static bool fixed_store(const struct cg_rowprog *rp, struct cg_value *v, struct diags *d)
+{
+	enum cg_home home = cg_value_of(v->ir->src[0])->home;
+
+	v->level = CG_FIXED_LEVEL;
+	if (home != CG_HOME_ROW && home != CG_HOME_ELEM &&
+	    rp->func->param[v->ir->param].mode == IR_OUT)
+		return true;
+	diag_at(d, DIAG_ERROR, DIAG_CG_FORM, v->ir->at,
+	        home == CG_HOME_ROW || home == CG_HOME_ELEM
+	                ? "a reduction over a weight cannot be stored by itself"
+	                : "a weight cannot be changed in place");
+	diag_note(d, (struct span){0, 0}, "give the output rows, or write a kernel for it");
+	return false;
+}
+
 /* Levels, upwards: a value is made when its operands are there. */
 static bool set_level(struct cg_rowprog *rp, struct cg_value *v, struct diags *d)
 {
 	unsigned level = 0;
 
+	if (cg_is_store(v->ir) && rp->func->param[v->ir->param].type.ndim < 2)
+		return fixed_store(rp, v, d);
 	for (unsigned i = 0; i < v->ir->nsrc; i++) {
 		const struct cg_value *s = cg_value_of(v->ir->src[i]);
 		unsigned ready = s->level + (s->reduces ? 1 : 0);

@@ -10,7 +10,8 @@
 #include "codegen/ptx/ptx.h"
 #include "ir/ir.h"
 
-#define CG_MAX_LEVELS 32
+#define CG_MAX_LEVELS  32
+#define CG_FIXED_LEVEL 31 /* before the first row: stores of what has no rows */
 
 enum cg_home {
 	CG_HOME_CONST,   /* an immediate */

@@ -267,6 +267,8 @@ static void sink_row(const struct ev *e, const struct ir_param *p, const struct 
 		h = ev_hull(v[c], end, 2);
 		if (isnan(v[c]) || (isinf(v[c]) && h.lo == h.hi))
 			err[c] = isnan(h.lo) || isinf(v[c]) ? 0.0 : (double)INFINITY;
+		else if (isinf(v[c])) /* at the edge of overflow, or a pole: no distance says it */
+			err[c] = (double)INFINITY;
 		else
 			err[c] = h.hi - v[c] > v[c] - h.lo ? h.hi - v[c] : v[c] - h.lo;
 	}

@@ -97,9 +97,11 @@ static enum sim_step apply(struct sim *s, struct sim_warp *w, const struct sim_o
 	const uint32_t *a = sim_src(w, op->a), *b = sim_src(w, op->b);
 	uint32_t *d = sim_reg(w, op->d);
 	const bool flush = op->insn->mod.ftz, off = s->o.perturb_approx;
+	const bool binary = op->insn->nopnd > 2; /* else b is no operand and must not count */
 
 	SIM_EACH (i, mask) {
-		uint32_t x = flush ? num_flush(a[i]) : a[i], y = flush ? num_flush(b[i]) : b[i], u;
+		uint32_t x = flush ? num_flush(a[i]) : a[i], u;
+		uint32_t y = !binary ? 0 : flush ? num_flush(b[i]) : b[i];
 		double r = fn->f((double)num_float(x), (double)num_float(y));
 
 		u = off ? perturb(s, op, fn, r, x, y) : num_bits((float)r);

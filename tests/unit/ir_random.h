@@ -12,6 +12,7 @@ struct ir_random {
 	unsigned npool;
 	int64_t cols;      /* of most tensors: a power of two */
 	enum ir_place own; /* of parameters that do not have all rows: sharded or carried */
+	bool no_fp8;       /* only dtypes that code generation does */
 };
 
 static inline uint32_t ir_draw(struct ir_random *g, uint32_t below)
@@ -28,7 +29,7 @@ static inline enum ir_dtype ir_draw_dtype(struct ir_random *g)
 	static const enum ir_dtype d[] = {IR_F32, IR_F32,  IR_BF16, IR_BF16,
 	                                  IR_F16, IR_E4M3, IR_E5M2};
 
-	return d[ir_draw(g, sizeof(d) / sizeof(d[0]))];
+	return d[ir_draw(g, g->no_fp8 ? 5 : sizeof(d) / sizeof(d[0]))];
 }
 
 static inline void ir_keep(struct ir_random *g, struct ir_value *v)
@@ -155,7 +156,7 @@ static inline void ir_random_values(struct ir_random *g, unsigned n)
 static inline void ir_random_call(struct ir_random *g, struct ir_module *m)
 {
 	struct ir_value *arg[] = {ir_random_operand(g), ir_random_operand(g)}, *call;
-	struct ir_random in = {.state = g->state + 77, .cols = g->cols};
+	struct ir_random in = {.state = g->state + 77, .cols = g->cols, .no_fp8 = g->no_fp8};
 
 	in.f = ir_func_new(m, arena_printf(m->arena, "f.%u", g->f->next_id), false,
 	                   (struct span){0});
@@ -216,16 +217,20 @@ static inline void ir_random_outs(struct ir_random *g, unsigned inout)
 		ir_random_out(g, last, inout);
 }
 
-/* A kernel "k" of the module, the last of its functions.  Sums may be merged in one of four. */
-static inline struct ir_func *ir_random_kernel(struct ir_module *m, uint64_t seed)
+/*
+ * A kernel "k" of the module, the last of its functions.  Sums may be merged in one of four.
+ * cols: of its rows; 0: drawn, and any dtype.
+ */
+static inline struct ir_func *ir_random_kernel_of(struct ir_module *m, uint64_t seed, int64_t cols)
 {
-	struct ir_random g = {.state = seed};
+	struct ir_random g = {.state = seed, .no_fp8 = cols != 0};
 	struct ir_func *k = arena_new(m->arena, struct ir_func);
 	unsigned inout = ~0u, n;
 
 	*k = (struct ir_func){.name = "k", .is_kernel = true, .module = m};
 	g.f = k;
 	g.cols = (int64_t)1 << ir_draw(&g, 5);
+	g.cols = cols ? cols : g.cols;
 	g.own = ir_draw(&g, 2) ? IR_SHARDED : IR_CARRIED;
 	k->merged_sums = !ir_draw(&g, 4);
 	if (ir_draw(&g, 3)) {
@@ -254,4 +259,9 @@ static inline struct ir_func *ir_random_kernel(struct ir_module *m, uint64_t see
 	*m->tail = k;
 	m->tail = &k->next;
 	return k;
+}
+
+static inline struct ir_func *ir_random_kernel(struct ir_module *m, uint64_t seed)
+{
+	return ir_random_kernel_of(m, seed, 0);
 }
