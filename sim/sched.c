@@ -12,6 +12,7 @@
 
 enum { TURN = 64, GRACE = 24, JUMPS = 48 };
 #define DEFAULT_STEPS UINT64_C(20000000000)
+#define STALL         UINT64_C(20000000)
 
 uint64_t sim_random(struct sim *s)
 {
@@ -286,10 +287,40 @@ static bool unblock(struct sim *s, unsigned *idle, uint64_t *seen)
 	return false;
 }
 
+/* A warp that is ready, to show where a run that was given up was busy. */
+static const struct sim_warp *busy_warp(const struct sim *s)
+{
+	for (unsigned r = 0; r < s->o.ranks; r++)
+		if (s->rank[r].ready.n)
+			return s->rank[r].ready.w[0];
+	return NULL;
+}
+
+/* Too many steps, or too many since memory or the set of CTAs last changed (at step `since`). */
+static void check_limits(struct sim *s, uint64_t since)
+{
+	const bool stalled = s->steps - since > STALL;
+	const struct sim_warp *w;
+
+	if (!stalled && s->steps <= s->o.max_steps)
+		return;
+	w = busy_warp(s);
+	if (w)
+		sim_found(s, w, &w->cta->launch->kernel->op[w->pc], SIM_LANES, SIM_LIMIT,
+		          "%" PRIu64 " warp instructions were executed%s; this one was about to be",
+		          s->steps,
+		          stalled ? ", the last 20 million of them without a store or the end of a "
+		                    "CTA"
+		                  : "");
+	else
+		sim_found_at(s, 0, SIM_LIMIT, NULL, "%" PRIu64 " warp instructions were executed",
+		             s->steps);
+}
+
 bool sim_run(struct sim *s)
 {
 	unsigned idle = 0;
-	uint64_t seen = s->progress;
+	uint64_t seen = s->progress, changed = s->progress, changed_at = s->steps;
 
 	while (!s->findings && !s->stopped && s->pending) {
 		size_t ready;
@@ -306,9 +337,11 @@ bool sim_run(struct sim *s)
 		}
 		if (!run_burst(s, ready))
 			break;
-		if (s->steps > s->o.max_steps)
-			sim_found_at(s, 0, SIM_LIMIT, NULL,
-			             "%" PRIu64 " warp instructions were executed", s->steps);
+		if (s->progress != changed) {
+			changed = s->progress;
+			changed_at = s->steps;
+		}
+		check_limits(s, changed_at);
 	}
 	s->stats.ns = s->ns;
 	return !s->findings && !s->stopped;

@@ -281,6 +281,31 @@ static void a_spin_with_a_time_limit_ends_when_time_may_jump(void **state)
 	}
 }
 
+/* A spin with plain loads is no poll to the simulator, but it does not run for ever either. */
+static void a_run_that_changes_nothing_is_given_up(void **state)
+{
+	static struct sim_test t;
+	const struct sim_kernel *k;
+	uint32_t zero = 0;
+	struct sim_test_args args = {0};
+
+	(void)state;
+	sim_test_begin(&t);
+	t.o.max_steps = 0;
+	sim_test_start(&t);
+	k = sim_test_load(
+	        &t, "",
+	        "again: ld.global.u32 %r10, [%rd0]; setp.eq.u32 %p1, %r10, 0; @%p1 bra again;\n");
+	args.a = sim_alloc(t.sim, 0, 4, "flag");
+	sim_write(t.sim, args.a, &zero, 4);
+	sim_launch(t.sim, 0, 0, k, 1, 1, &args, SIM_TEST_ARGS);
+	assert_false(sim_run(t.sim));
+	assert_int_equal(sim_test_found(&t), SIM_LIMIT);
+	assert_int_equal(sim_findings(t.sim)->line, 11);
+	assert_non_null(strstr(sim_findings(t.sim)->text, "without a store"));
+	sim_test_end(&t);
+}
+
 static void every_check_has_an_offence(void **state)
 {
 	bool seen[SIM_NCHECKS] = {
@@ -333,6 +358,7 @@ int main(void)
 	        cmocka_unit_test(what_is_not_modelled_is_said_on_loading),
 	        cmocka_unit_test(launches_that_do_not_fit_the_parameters_are_found),
 	        cmocka_unit_test(a_spin_with_a_time_limit_ends_when_time_may_jump),
+	        cmocka_unit_test(a_run_that_changes_nothing_is_given_up),
 	        cmocka_unit_test(every_check_has_an_offence),
 	        cmocka_unit_test(the_manual_lists_every_check),
 	};
