@@ -174,6 +174,16 @@ static bool check_sums(const struct cg_rowprog *rp, struct diags *d)
 
 		if (v->op != IR_OP_LOAD_SUM)
 			continue;
+		if (!rp->own_rows) {
+			diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, v->at,
+			        "protocol 'mm-twoshot' cannot do '%s': every rank would sum every "
+			        "row",
+			        rp->func->name);
+			diag_note(d, (struct span){0, 0},
+			          "reduce to own rows; mm-oneshot is to do this, where ranks may "
+			          "diverge");
+			return false;
+		}
 		if (rp->func->deterministic) {
 			diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, v->at,
 			        "protocol 'mm-twoshot' cannot do '%s': it is deterministic, and "
@@ -268,7 +278,9 @@ static bool check_align(const struct cg_rowprog *rp, struct diags *d)
 			diag_at(d, DIAG_ERROR, DIAG_CG_ALIGN, q->at,
 			        "rows of '%s' are aligned to %u bytes; at least %u are needed",
 			        q->name, cg_param_align(q), least);
-			diag_note(d, (struct span){0, 0}, "make its leading dimension even");
+			diag_note(d, (struct span){0, 0},
+			          "make its leading dimension even, and 'align' at least %u",
+			          least);
 			return false;
 		}
 	}

@@ -234,7 +234,7 @@ static bool set_domain(struct cg_rowprog *rp, struct diags *d)
 			bool sharded =
 			        t.ndim == 2 && (t.place == IR_SHARDED || t.place == IR_CARRIED);
 
-			if (v->op == IR_OP_LOAD_SUM || v->op == IR_OP_STORE_ALL || sharded)
+			if (v->op == IR_OP_STORE_ALL || sharded)
 				own = v;
 			else if (t.ndim == 2)
 				whole = v;

@@ -226,6 +226,64 @@ static void what_cannot_be_done_is_refused_with_a_code(void **state)
 	}
 }
 
+/* Fused IR that specs do not give, or not yet. */
+static void fused_programs_that_cannot_be_done_are_refused(void **state)
+{
+	/* clang-format off */
+	static const char *const cases[][2] = {
+		{"E809", "kernel k(in x: bf16[T, 64] partial, out y: bf16[T, 64] replicated) {\n"
+			 "%x = load_sum x : bf16[T, 64] replicated store y = %x }"},
+		{"E807", "kernel k(in x: bf16[T, 64] sharded, in z: bf16[T, 64] replicated, out y: bf16[T, 64] sharded,\n"
+			 "	out w: bf16[T, 64] replicated) {\n"
+			 "%x = load x : bf16[T, 64] sharded %z = load z : bf16[T, 64] replicated store y = %x store w = %z }"},
+		{"E811", "kernel k(in x: bf16[T, 64] replicated ld 65, out y: bf16[T, 64] replicated) {\n"
+			 "%x = load x : bf16[T, 64] replicated store y = %x }"},
+		{"E801", "kernel k(in x: bf16[T, 64] partial, out y: bf16[T, 64] replicated) {\n"
+			 "%x = param x %y = all_reduce %x out y = %y }"},
+	};
+	/* clang-format on */
+	struct cg_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct cg_options o = cg_defaults(f, "sm_90");
+		const char *text = cases[i][1];
+		struct ir_module *m = ir_parse(&f->arena, &f->d,
+		                               diags_add_source(&f->d, "t.ir", text, strlen(text)));
+		struct cg_kernel *k;
+
+		if (!m)
+			fail_msg("%s", cg_shown(f));
+		assert_int_equal(cg_compile(m->funcs, &o, &f->arena, &f->d, &k), ST_INPUT);
+		if (!strstr(cg_shown(f), cases[i][0]))
+			fail_msg("not %s: %s", cases[i][0], cg_shown(f));
+		arena_free(&f->arena);
+		cg_begin(f);
+	}
+}
+
+static void accesses_are_as_wide_as_the_leading_dimension_allows(void **state)
+{
+	static const char text[] = "kernel k(in x: bf16[T, 64] replicated ld 68, out y: bf16[T, "
+	                           "64] replicated ld 66) {\n"
+	                           "%x = load x : bf16[T, 64] replicated store y = %x }";
+	struct cg_fixture *f = *state;
+	struct cg_options o = cg_defaults(f, "sm_90");
+	struct ir_module *m =
+	        ir_parse(&f->arena, &f->d, diags_add_source(&f->d, "t.ir", text, strlen(text)));
+	struct cg_kernel *k;
+
+	assert_non_null(m);
+	assert_int_equal(cg_compile(m->funcs, &o, &f->arena, &f->d, &k), ST_OK);
+	for (uint32_t i = 0; i < k->module->fn->ninsn; i++) {
+		const struct ptx_insn *in = &k->module->fn->insn[i];
+
+		if (in->op == PTX_ld && in->mod.space == PTX_GLOBAL)
+			assert_int_equal(in->mod.vec, 2);
+		if (in->op == PTX_st)
+			assert_int_equal(in->mod.vec, 0);
+	}
+}
+
 static void names_are_known_both_ways(void **state)
 {
 	(void)state;
@@ -249,6 +307,8 @@ int main(void)
 	        TEST(the_grid_follows_from_plan_and_T),
 	        TEST(the_contract_changes_with_what_ranks_must_agree_on),
 	        TEST(what_cannot_be_done_is_refused_with_a_code),
+	        TEST(fused_programs_that_cannot_be_done_are_refused),
+	        TEST(accesses_are_as_wide_as_the_leading_dimension_allows),
 	        TEST(names_are_known_both_ways),
 	};
 
