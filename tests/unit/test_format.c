@@ -86,9 +86,9 @@ static uint64_t random_next(uint64_t *state)
 static struct strbuf strew(struct arena *a, const char *text, size_t n, uint64_t seed,
                            bool comments)
 {
-	static const char *const gaps[] = {" ",          "\n",           "\n\n\n",    "\t ",
-	                                   " \r\n",      "  ",           " /* c */ ", " // d\n",
-	                                   "\n// e\n\n", " /* f\n  g */", "\n/* h */"};
+	static const char *const gaps[] = {
+	        " ",         "\n",      "\n\n\n",     "\t ",           " \r\n",    "  ",
+	        " /* c */ ", " // d\n", "\n// e\n\n", " /* f\n  g */", "\n/* h */"};
 	struct fmt f = {.arena = a};
 	struct strbuf out;
 
