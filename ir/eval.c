@@ -106,7 +106,7 @@ struct ev_iv ev_hull(double v, const double *c, unsigned n)
 		return h;
 	if (nan == n && isnan(v))
 		return (struct ev_iv){v, v};
-	return (struct ev_iv){-(double)INFINITY, (double)INFINITY};
+	return ev_unknown();
 }
 
 /* ---- sources ---- */

@@ -149,15 +149,23 @@ static double extreme(const struct ev *e, enum ir_dtype t, const double *x, doub
 static double sum_column(const struct ev *e, enum ir_dtype t, const struct ev_row *const *x,
                          int64_t c, bool exact, double *end)
 {
-	double col[IR_MAX_TP], s;
+	double col[IR_MAX_TP], s, above = 0.0, below = 0.0;
 
-	for (unsigned r = 0; r < e->o->tp; r++)
+	for (unsigned r = 0; r < e->o->tp; r++) {
 		col[r] = x[r]->v[c];
+		above += x[r]->hi[c] > 0.0 ? x[r]->hi[c] : 0.0;
+		below -= x[r]->lo[c] < 0.0 ? x[r]->lo[c] : 0.0;
+	}
 	s = total(e, col);
 	for (unsigned up = 0; end && up < 2; up++) {
 		for (unsigned r = 0; !exact && r < e->o->tp; r++)
 			col[r] = up ? x[r]->hi[c] : x[r]->lo[c];
 		end[up] = extreme(e, t, col, exact ? s : total(e, col), up);
+	}
+	if (end && e->spec && e->o->sum == IR_SUM_FAITHFUL && (!exact || isfinite(above + below)) &&
+	    ev_overflows(above, below)) {
+		end[0] = ev_unknown().lo;
+		end[1] = ev_unknown().hi;
 	}
 	return e->spec ? ir_round(t, s) : s;
 }

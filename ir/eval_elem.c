@@ -1,17 +1,13 @@
 /*
  * The reference, elementwise operations: the value by its definition in f64 (and once rounded to
  * f32), the bounds by the operation at the ends of its operands' intervals, which is rigorous
- * because each is monotone in every operand there.
+ * because each is monotone in every operand there.  Of an operand that may be NaN the ends say
+ * nothing: only min and max know better than "unknown".
  */
 #include "ir/eval_priv.h"
 #include <math.h>
 
 #define INLINE static inline __attribute__((always_inline))
-
-static struct ev_iv unknown(void)
-{
-	return (struct ev_iv){-(double)INFINITY, (double)INFINITY};
-}
 
 /* An operand's row with its stride: 0 broadcasts one element over the columns. */
 struct arg {
@@ -71,6 +67,8 @@ static void map1(struct ev *e, const struct ir_value *v, fn1 *fn)
 			               ev_f32(e, fn(a.row->hi[i * a.step]))};
 			struct ev_iv h = widen(e, v, ev_hull(o->v[i], c, 2));
 
+			if (ev_is_unknown(a.row->lo[i * a.step], a.row->hi[i * a.step]))
+				h = ev_unknown();
 			o->lo[i] = h.lo;
 			o->hi[i] = h.hi;
 		}
@@ -133,11 +131,12 @@ void eval_CAST(struct ev *e, const struct ir_value *v)
 		ev_inexact(e, v, r);
 		for (int64_t i = 0; i < cols_of(v); i++) {
 			double c[2] = {a.row->lo[i * a.step], a.row->hi[i * a.step]};
+			bool unknown = ev_is_unknown(c[0], c[1]);
 			struct ev_iv h;
 
 			for (unsigned k = 0; k < 2 && e->spec; k++)
 				c[k] = ir_round(t, c[k]);
-			h = ev_hull(o->v[i], c, 2);
+			h = unknown ? ev_unknown() : ev_hull(o->v[i], c, 2);
 			o->lo[i] = h.lo;
 			o->hi[i] = h.hi;
 		}
@@ -148,8 +147,23 @@ void eval_CAST(struct ev *e, const struct ir_value *v)
 
 typedef double fn2(double, double);
 
+enum rule {
+	PLAIN,
+	POLE, /* at b = 0 */
+	PICK, /* one of the operands, a number if either is */
+};
+
+INLINE bool undecided(enum rule rule, double alo, double ahi, double blo, double bhi)
+{
+	if (rule == PICK)
+		return false;
+	if (rule == POLE && blo <= 0.0 && bhi >= 0.0 && blo < bhi)
+		return true;
+	return ev_is_unknown(alo, ahi) || ev_is_unknown(blo, bhi);
+}
+
 /* fn is monotone in each operand, so its extremes are at the corners. */
-INLINE void map2(struct ev *e, const struct ir_value *v, fn2 *fn, bool pole)
+INLINE void map2(struct ev *e, const struct ir_value *v, fn2 *fn, enum rule rule)
 {
 	int64_t n = cols_of(v);
 
@@ -170,9 +184,8 @@ INLINE void map2(struct ev *e, const struct ir_value *v, fn2 *fn, bool pole)
 			               ev_f32(e, fn(a.row->hi[k], b.row->hi[j]))};
 			struct ev_iv h = ev_hull(o->v[i], c, 4);
 
-			if (pole && b.row->lo[j] <= 0.0 && b.row->hi[j] >= 0.0 &&
-			    b.row->lo[j] < b.row->hi[j])
-				h = unknown();
+			if (undecided(rule, a.row->lo[k], a.row->hi[k], b.row->lo[j], b.row->hi[j]))
+				h = ev_unknown();
 			o->lo[i] = h.lo;
 			o->hi[i] = h.hi;
 		}
@@ -185,12 +198,12 @@ INLINE double sub(double a, double b) { return a - b; }
 INLINE double mul(double a, double b) { return a * b; }
 INLINE double quo(double a, double b) { return a / b; }
 
-void eval_ADD(struct ev *e, const struct ir_value *v) { map2(e, v, add, false); }
-void eval_SUB(struct ev *e, const struct ir_value *v) { map2(e, v, sub, false); }
-void eval_MUL(struct ev *e, const struct ir_value *v) { map2(e, v, mul, false); }
-void eval_DIV(struct ev *e, const struct ir_value *v) { map2(e, v, quo, true); }
-void eval_MIN(struct ev *e, const struct ir_value *v) { map2(e, v, fmin, false); }
-void eval_MAX(struct ev *e, const struct ir_value *v) { map2(e, v, fmax, false); }
+void eval_ADD(struct ev *e, const struct ir_value *v) { map2(e, v, add, PLAIN); }
+void eval_SUB(struct ev *e, const struct ir_value *v) { map2(e, v, sub, PLAIN); }
+void eval_MUL(struct ev *e, const struct ir_value *v) { map2(e, v, mul, PLAIN); }
+void eval_DIV(struct ev *e, const struct ir_value *v) { map2(e, v, quo, POLE); }
+void eval_MIN(struct ev *e, const struct ir_value *v) { map2(e, v, fmin, PICK); }
+void eval_MAX(struct ev *e, const struct ir_value *v) { map2(e, v, fmax, PICK); }
 /* clang-format on */
 
 /* ---- comparisons ---- */
@@ -198,14 +211,9 @@ void eval_MAX(struct ev *e, const struct ir_value *v) { map2(e, v, fmax, false);
 /* What is known of a relation: it holds, it does not, or that depends on the implementation. */
 enum truth { NO, YES, MAYBE };
 
-static bool is_unknown(double lo, double hi)
-{
-	return lo < hi && isinf(lo) && isinf(hi);
-}
-
 static enum truth less(double alo, double ahi, double blo, double bhi)
 {
-	if (is_unknown(alo, ahi) || is_unknown(blo, bhi))
+	if (ev_is_unknown(alo, ahi) || ev_is_unknown(blo, bhi))
 		return MAYBE;
 	if (ahi < blo)
 		return YES;
@@ -214,7 +222,7 @@ static enum truth less(double alo, double ahi, double blo, double bhi)
 
 static enum truth less_equal(double alo, double ahi, double blo, double bhi)
 {
-	if (is_unknown(alo, ahi) || is_unknown(blo, bhi))
+	if (ev_is_unknown(alo, ahi) || ev_is_unknown(blo, bhi))
 		return MAYBE;
 	if (ahi <= blo)
 		return YES;
@@ -233,7 +241,7 @@ static enum truth greater_equal(double alo, double ahi, double blo, double bhi)
 
 static enum truth equal(double alo, double ahi, double blo, double bhi)
 {
-	if (is_unknown(alo, ahi) || is_unknown(blo, bhi))
+	if (ev_is_unknown(alo, ahi) || ev_is_unknown(blo, bhi))
 		return MAYBE;
 	if (alo == ahi && blo == bhi && alo == blo)
 		return YES;
@@ -337,6 +345,10 @@ void eval_FMA(struct ev *e, const struct ir_value *v)
 				               m & 2 ? b.row->hi[j] : b.row->lo[j],
 				               m & 4 ? c.row->hi[l] : c.row->lo[l]);
 			h = ev_hull(o->v[i], end, 8);
+			if (ev_is_unknown(a.row->lo[k], a.row->hi[k]) ||
+			    ev_is_unknown(b.row->lo[j], b.row->hi[j]) ||
+			    ev_is_unknown(c.row->lo[l], c.row->hi[l]))
+				h = ev_unknown();
 			o->lo[i] = h.lo;
 			o->hi[i] = h.hi;
 		}

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "ir/eval.h"
+#include <math.h>
 
 /*
  * One row of a value, on one rank: any conforming implementation's element i lies in [lo[i],
@@ -73,6 +74,27 @@ static inline double ev_f32(const struct ev *e, double x)
 struct ev_iv {
 	double lo, hi;
 };
+
+/* Nothing is known, not even that it is a number (see struct ev_row). */
+static inline struct ev_iv ev_unknown(void)
+{
+	return (struct ev_iv){-(double)INFINITY, (double)INFINITY};
+}
+
+static inline bool ev_is_unknown(double lo, double hi)
+{
+	return lo < hi && isinf(lo) && isinf(hi);
+}
+
+/*
+ * May an f32 sum overflow on the way, so that its value (or whether it is a number) depends on the
+ * order of additions?  up and down: the most that addends above and below 0 come to.  A sum of one
+ * sign overflows in every order or in none.  The limit leaves room for the roundings.
+ */
+static inline bool ev_overflows(double up, double down)
+{
+	return up > 0.0 && down > 0.0 && up + down > 0x1.fffp127;
+}
 
 /* The interval of results whose values at the ends are c[0..n), around v (see struct ev_row for
  * NaN). */

@@ -10,6 +10,7 @@
 struct total {
 	double s, lo, hi; /* sums of the values and of the ends */
 	double mag;       /* sum of the largest magnitudes */
+	double up, down;  /* the most that addends above and below 0 come to */
 };
 
 static double larger(double a, double b)
@@ -17,23 +18,29 @@ static double larger(double a, double b)
 	return fabs(a) > fabs(b) ? fabs(a) : fabs(b);
 }
 
+static void add(struct total *t, double v, double lo, double hi)
+{
+	t->s += v;
+	t->lo += lo;
+	t->hi += hi;
+	t->mag += larger(lo, hi);
+	t->up += hi > 0.0 ? hi : 0.0;
+	t->down -= lo < 0.0 ? lo : 0.0;
+}
+
 static struct total sum(const struct ev_row *x, int64_t at, int64_t n)
 {
-	struct total t = {0.0, 0.0, 0.0, 0.0};
+	struct total t = {0};
 
-	for (int64_t i = at; i < at + n; i++) {
-		t.s += x->v[i];
-		t.lo += x->lo[i];
-		t.hi += x->hi[i];
-		t.mag += larger(x->lo[i], x->hi[i]);
-	}
+	for (int64_t i = at; i < at + n; i++)
+		add(&t, x->v[i], x->lo[i], x->hi[i]);
 	return t;
 }
 
 static struct total dot(const struct ev_row *x, int64_t xstep, const struct ev_row *y,
                         int64_t ystep, int64_t n)
 {
-	struct total t = {0.0, 0.0, 0.0, 0.0};
+	struct total t = {0};
 
 	for (int64_t i = 0; i < n; i++) {
 		int64_t k = i * xstep, j = i * ystep;
@@ -42,10 +49,9 @@ static struct total dot(const struct ev_row *x, int64_t xstep, const struct ev_r
 		double p = x->v[k] * y->v[j];
 		struct ev_iv h = ev_hull(p, c, 4);
 
-		t.s += p;
-		t.lo += h.lo;
-		t.hi += h.hi;
-		t.mag += larger(h.lo, h.hi);
+		if (ev_is_unknown(x->lo[k], x->hi[k]) || ev_is_unknown(y->lo[j], y->hi[j]))
+			h = ev_unknown();
+		add(&t, p, h.lo, h.hi);
 	}
 	return t;
 }
@@ -71,7 +77,7 @@ static void finish(struct ev *e, struct ev_row *o, int64_t j, struct total t, in
 	slack += first && n > 1 ? (double)n * 0x1p-149 : 0.0;
 	c[0] = ev_f32(e, ev_f32(e, t.lo - slack) * scale);
 	c[1] = ev_f32(e, ev_f32(e, t.hi + slack) * scale);
-	h = ev_hull(o->v[j], c, 2);
+	h = n > 1 && ev_overflows(t.up, t.down) ? ev_unknown() : ev_hull(o->v[j], c, 2);
 	o->lo[j] = h.lo;
 	o->hi[j] = h.hi;
 }
