@@ -73,6 +73,8 @@ bool ir_pass_expand(struct ir_func *f, const struct ir_pass_options *o, struct d
 			diag_at(d, DIAG_ERROR, DIAG_EXPAND_SIZE, v->at,
 			        "the calls in '%s' expand to more than %d operations", f->name,
 			        MAX_VALUES);
+			diag_note(d, (struct span){0},
+			          "split the kernel, or let functions call each other less often");
 			return false;
 		}
 		inline_call(f, v);

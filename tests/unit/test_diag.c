@@ -292,6 +292,19 @@ static void names_of_any_length_can_be_asked_for(void **state)
 	assert_string_equal(nearest_name("silo", names, 2), "silu");
 }
 
+static void no_code_stands_for_two_things(void **state)
+{
+	static const int numbers[] = {
+#define DIAG_CODE(ID, number, title) number,
+#include "support/codes.def"
+#undef DIAG_CODE
+	};
+
+	(void)state;
+	for (size_t i = 1; i < sizeof numbers / sizeof *numbers; i++)
+		assert_in_range(numbers[i], numbers[i - 1] + 1, 999);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -312,6 +325,7 @@ int main(void)
 	        TEST(of_a_very_long_line_a_window_is_shown),
 	        TEST(near_names_are_suggested_and_far_ones_are_not),
 	        TEST(names_of_any_length_can_be_asked_for),
+	        TEST(no_code_stands_for_two_things),
 	};
 
 	return cmocka_run_group_tests_name("diag", tests, NULL, NULL);
