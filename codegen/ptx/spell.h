@@ -1,6 +1,6 @@
 /*
  * How mnemonics are spelt: the letters of insns.def as data, read by the printer, the parser, the
- * verifier and the row tests.  Not for other folders.
+ * verifier, the row tests and the decoder of sim/.
  */
 #pragma once
 #include "codegen/ptx/ptx.h"
