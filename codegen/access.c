@@ -241,7 +241,10 @@ void cg_prefetch(struct cg_emit *e, const struct cg_slot *s, const struct cg_val
 	}
 }
 
-/* Weights do not change while the kernel runs: .nc. */
+/*
+ * Weights do not change while the kernel runs.  By .nc, and ptxas takes the loads out of the loop,
+ * whether registers are left or not; plain loads stay after the stores before them.
+ */
 void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec)
 {
 	struct shape sh = shape_of(e, v, v->ir->param);
@@ -258,7 +261,7 @@ void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec)
 			            reg_type(&sh) == PTX_T_f32 ? ptx_f32(0.0f) : ptx_imm(0));
 	}
 	cg_guard_vec(e, 1, vec);
-	load_vec(e, &sh, false, true, addr, vec, reg);
+	load_vec(e, &sh, false, e->p->keep_weights, addr, vec, reg);
 	ptx_unguard(e->f);
 }
 

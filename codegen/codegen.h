@@ -54,7 +54,9 @@ struct cg_plan {
 	bool communicates;        /* has barriers */
 	uint64_t bytes_in_flight; /* in-switch (or peer) loads outstanding per CTA */
 	unsigned est_regs;        /* estimate the shape was chosen with */
-	const char *why;          /* one line: how the shape was chosen */
+	bool keep_weights; /* there are registers for them: ptxas takes their loads (.nc) out of the
+	                      loop */
+	const char *why;   /* one line: how the shape was chosen */
 };
 
 enum cg_arg_kind {

@@ -119,6 +119,18 @@ static unsigned estimate(const struct cg_plan *p, const struct cg_rowprog *rp)
 	return fixed + p->in_flight * slot_regs(p, rp) + most;
 }
 
+/* Registers that hold all weights' part of a thread. */
+static unsigned weight_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < rp->nval; i++)
+		if (cg_is_constant(rp->val[i].ir) && rp->val[i].home == CG_HOME_WEIGHT &&
+		    rp->val[i].used)
+			n += cg_value_regs(&rp->val[i], p->vecs);
+	return n;
+}
+
 /* Bytes that one row's in-switch loads bring (any loads, if there are none). */
 static uint64_t row_bytes(const struct cg_rowprog *rp)
 {
@@ -324,6 +336,7 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 		          ELEMS_PER_THREAD * p->target->max_threads);
 		return false;
 	}
+	p->keep_weights = p->est_regs + weight_regs(p, rp) + MARGIN <= limit;
 	p->bytes_in_flight = bytes * p->in_flight;
 	p->smem = smem_bytes(p, rp);
 	p->why = arena_printf(a, "%u elements a thread; %u registers estimated of %u; %s",
