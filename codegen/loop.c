@@ -1,6 +1,6 @@
 /*
  * The software pipeline.  The loop over a CTA's rows is unrolled over the rows in flight, one slot
- *of registers each:
+ * of registers each:
  *
  *	slot s:   level 0 of row i, from the slot's registers; stores that are ready
  *	          issue the loads of row i + in_flight * grid into the slot
@@ -8,8 +8,8 @@
  *	          level 1, ...
  *
  * A load is issued after the last level that reads its registers, right before the barrier that
- *ends this level: the assembler does not move it across bar.sync, and sinks it to its use from any
- *other place (facts: ptx.md section 3).
+ * ends this level: the assembler does not move it across bar.sync, and sinks it to its use from any
+ * other place (doc/codegen.md, the loop).
  */
 #include "codegen/emit.h"
 

@@ -3,7 +3,7 @@
  *
  * Threads and vectors follow from cols alone, so the tree of row reductions does too (design
  * section 3: a numeric class).  Rows in flight fill the registers that are left, up to 64 KB of
- * loads (facts: what one SM needs to saturate its share of the switch).
+ * loads (what one SM needs to keep its share of the switch busy: doc/codegen.md).
  */
 #include "codegen/emit.h"
 #include "support/strbuf.h"
@@ -15,10 +15,8 @@
 #define MAX_VECS         64
 #define FIXED_REGS       12 /* addresses, row numbers, lane; found with ptxas, as the next two */
 #define MAX_TEMPS        6
-#define MARGIN           8 /* left free when there is a choice */
-#define WIDE_MARGIN                                                                  \
-	16 /* for rows with more elements a thread, where ptxas keeps more in flight \
-	    */
+#define MARGIN           8  /* left free when there is a choice */
+#define WIDE_MARGIN      16 /* with more elements a thread ptxas keeps more in flight */
 
 static unsigned ceil_div(unsigned a, unsigned b)
 {

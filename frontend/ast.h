@@ -10,9 +10,13 @@
 
 /*
  * AST_KIND(ID, text): the fields in use
- *	name, name_at   what it is called            kids   a list: parameters, operands, extents,
- *targets outs            a kernel's outputs           body   a list of statements type AST_TYPE
- *attrs  a list of AST_ATTR value           an expression
+ *	name, name_at   what it is called
+ *	kids            a list: parameters, operands, extents, targets
+ *	outs            a kernel's outputs
+ *	body            a list of statements
+ *	type            AST_TYPE
+ *	attrs           a list of AST_ATTR
+ *	value           an expression
  */
 #define AST_KINDS(_)                                                                   \
 	_(CONST, "const")      /* name = value */                                      \

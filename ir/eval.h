@@ -24,9 +24,11 @@ enum ir_sum {
  * What a bound says of a conforming implementation's value g, against the reference's v:
  *	err = 0         g is v: the same bits, but for the sign of a zero, and any NaN for a NaN
  *	err > 0         |g - v| <= err, so g is a number; v is one
- *	err = INFINITY  nothing is known: any g, a NaN included (inf - inf within the bounds, a
- *pole, an overflow that depends on the order of additions) err = -1        not written err is never
- *NaN.  ir_conforms() is this rule.
+ *	err = INFINITY  nothing is known: any g, a NaN included (inf - inf within the bounds, a pole,
+ *	                an overflow that depends on the order of additions)
+ *	err = -1        not written
+ *
+ * err is never NaN.  ir_conforms() is this rule.
  */
 bool ir_conforms(double g, double v, double err);
 

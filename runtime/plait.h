@@ -14,12 +14,12 @@
  *	plait_code_free(code);
  *
  * Nothing here prints, exits, keeps global state or needs a GPU.  A handle is used by one thread at
- *a time; different handles by different threads at once.  Text that a call returns belongs to the
- *handle and is valid until it is freed.
+ * a time; different handles by different threads at once.  Text that a call returns belongs to the
+ * handle and is valid until it is freed.
  *
  * Structures begin with struct_size, which the caller sets to sizeof of what it was compiled with
- *(the _INIT macros do): later versions append members, and neither side touches what the other does
- *not know.
+ * (the _INIT macros do): later versions append members, and neither side touches what the other does
+ * not know.
  */
 #pragma once
 #include <stdbool.h>
@@ -113,7 +113,7 @@ struct plait_kernel_info {
 	const char *protocol, *order, *target;
 	uint32_t tp;
 	uint32_t threads;      /* block size */
-	uint32_t shared_bytes; /* dynamic shared memory */
+	uint32_t shared_bytes; /* static: part of the module, so a launch asks for none */
 	uint32_t max_ctas;     /* the largest grid */
 	uint32_t nparam, narg;
 	uint32_t argument_bytes; /* size of the kernel's argument block */

@@ -1,8 +1,8 @@
 /*
  * Compiles a spec to PTX with the library and says what each kernel wants.
  *
- *	cc compile.c $(pkg-config --cflags --libs plait) -o compile && ./compile SPEC.plait [TP]
- *>kernels.ptx
+ *	cc compile.c $(pkg-config --cflags --libs plait) -o compile
+ *	./compile SPEC.plait [TP [DIR]]        DIR gets the PTX, a file for each kernel
  */
 #include <inttypes.h>
 #include <plait.h>

@@ -165,11 +165,10 @@ static bool left_out(struct sim *s, struct sim_cta *c)
 	return true;
 }
 
-bool sim_warp_done(struct sim *s, struct sim_warp *w, const struct sim_op *op)
+bool sim_warp_done(struct sim *s, struct sim_warp *w)
 {
 	struct sim_cta *c = w->cta;
 
-	(void)op;
 	sim_set_state(s, w, SIM_DONE);
 	c->exited |= 1u << w->index;
 	s->progress++;

@@ -115,8 +115,7 @@ static enum sim_step apply(struct sim *s, struct sim_warp *w, const struct sim_o
  * .rn, .rz, .rm, .rp of a quotient or root: `check` is the exact remainder's sign, which says on
  * which side of r the true value is.
  */
-static enum sim_step directed(struct sim_warp *w, const struct sim_op *op, uint32_t mask,
-                              const struct fn *fn, bool root)
+static enum sim_step directed(struct sim_warp *w, const struct sim_op *op, uint32_t mask, bool root)
 {
 	const uint32_t *a = sim_src(w, op->a), *b = sim_src(w, op->b);
 	uint32_t *d = sim_reg(w, op->d);
@@ -132,7 +131,6 @@ static enum sim_step directed(struct sim_warp *w, const struct sim_op *op, uint3
 			x = 1;
 		}
 		r = root ? sqrt(x) : x / y;
-		(void)fn;
 		if (isfinite(r) && r != 0)
 			err = root ? fma(-r, r, x) : copysign(1, y) * fma(-r, y, x);
 		u = (uint32_t)num_round(NUM_F32, r, err, op->insn->mod.round);
@@ -151,7 +149,7 @@ static const struct fn fn_lg2 = {f_lg2, 1, 1.7e-7}, fn_tanh = {f_tanh, 1, 4.8e-4
 	                        uint32_t mask)                                              \
 	{                                                                                   \
 		if (op->insn->mod.approx == PTX_A_NONE)                                     \
-			return directed(w, op, mask, &FN, ROOT);                            \
+			return directed(w, op, mask, ROOT);                                 \
 		return apply(s, w, op, mask, &FN);                                          \
 	}
 ROUNDED(divf, fn_div, false)

@@ -15,14 +15,14 @@ enum sim_step exec_bra(struct sim *s, struct sim_warp *w, const struct sim_op *o
 	                                          : SIM_STEP_JUMPED;
 }
 
-static enum sim_step end(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
+static enum sim_step end(struct sim *s, struct sim_warp *w, uint32_t mask)
 {
 	const uint32_t stay = w->active & ~mask;
 
 	w->live &= ~mask;
 	s->progress++;
 	if (!w->live)
-		return sim_warp_done(s, w, op) ? SIM_STEP_BLOCK : SIM_STEP_STOP;
+		return sim_warp_done(s, w) ? SIM_STEP_BLOCK : SIM_STEP_STOP;
 	w->pc++;
 	w->active = stay;
 	return SIM_STEP_JUMPED;
@@ -30,12 +30,14 @@ static enum sim_step end(struct sim *s, struct sim_warp *w, const struct sim_op 
 
 enum sim_step exec_ret(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 {
-	return end(s, w, op, mask);
+	(void)op;
+	return end(s, w, mask);
 }
 
 enum sim_step exec_exit(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 {
-	return end(s, w, op, mask);
+	(void)op;
+	return end(s, w, mask);
 }
 
 enum sim_step exec_trap(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)

@@ -233,7 +233,7 @@ void sim_event(struct sim *s, const struct sim_warp *w, const struct sim_op *op,
 /* Shared memory: the bytes of a legal access, or NULL with a finding; also looks for races. */
 uint8_t *sim_shared_access(struct sim *s, struct sim_warp *w, const struct sim_op *op,
                            unsigned lane, uint64_t addr, unsigned n, bool read, bool write);
-/* Lanes of w (and of all warps in the mask `warps`) are ordered from here on. */
+/* The warps in the mask, and the lanes of each, are ordered from here on. */
 void sim_shared_barrier(struct sim_cta *c, uint32_t warps);
 
 /* ---- report.c ---- */
@@ -276,7 +276,7 @@ void sim_wake_all(struct sim *s);
 /* ---- cta.c ---- */
 void sim_cta_start(struct sim *s, struct sim_launch *l, unsigned index);
 /* All lanes of w have ended.  false: a finding. */
-bool sim_warp_done(struct sim *s, struct sim_warp *w, const struct sim_op *op);
+bool sim_warp_done(struct sim *s, struct sim_warp *w);
 enum sim_step sim_barrier_arrive(struct sim *s, struct sim_warp *w, const struct sim_op *op,
                                  unsigned barrier, unsigned threads);
 

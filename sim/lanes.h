@@ -1,7 +1,7 @@
 /*
  * Loops over the 32 lanes of a warp.  A lane that is not in the mask is computed too, and its
- *result dropped, so that the loops have no branches: an expression must be harmless for any
- *operands (no division by 0).
+ * result dropped, so that the loops have no branches: an expression must be harmless for any
+ * operands (no division by 0).
  *
  *	LANES2(uint32_t, uint32_t, x + y);      d[i] = x + y for the lanes of the mask; then returns
  */

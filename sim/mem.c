@@ -175,15 +175,16 @@ struct sim_block *sim_bad_addr(struct sim *s, struct sim_warp *w, const struct s
 	return NULL;
 }
 
-/* Is the launch that started as number `when` still running on this rank? */
-static bool running(const struct sim *s, unsigned rank, uint16_t when)
+/* Is the launch that started as number `when` still running?  Any rank may read any memory. */
+static bool running(const struct sim *s, uint16_t when)
 {
-	for (unsigned t = 0; t < SIM_STREAMS; t++) {
-		const struct sim_launch *l = s->rank[rank].stream[t];
+	for (unsigned r = 0; r < s->o.ranks; r++)
+		for (unsigned t = 0; t < SIM_STREAMS; t++) {
+			const struct sim_launch *l = s->rank[r].stream[t];
 
-		if (l && l->started && l->when == when)
-			return true;
-	}
+			if (l && l->started && l->when == when)
+				return true;
+		}
 	return false;
 }
 
@@ -194,7 +195,7 @@ static void check_constant(struct sim *s, const struct sim_warp *w, const struct
 	for (uint64_t g = off / 2; g <= (off + n - 1) / 2; g++) {
 		uint64_t note = b->constant[g];
 
-		if (!note || !running(s, b->rank, (uint16_t)note))
+		if (!note || !running(s, (uint16_t)note))
 			continue;
 		sim_found(s, w, op, SIM_LANES, SIM_READONLY,
 		          "%s was read by ld.global.nc at PTX line %u by a grid that still runs",

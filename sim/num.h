@@ -25,8 +25,8 @@ uint64_t num_pack(enum num_fmt f, bool neg, uint64_t m, int e, bool sticky, unsi
  * one. */
 uint64_t num_round(enum num_fmt f, double hi, double err, unsigned round);
 
-/* Sums of up to SIM_MAX_RANKS values; the result's bits.  `faithful`: 0 to nearest even, else
- * NUM_AWAY or PTX_RZ. */
+/* The exact sum of n values, at least one, rounded once: to nearest even (PTX_RN), or to either
+ * neighbour (NUM_AWAY, PTX_RZ).  The result's bits. */
 uint64_t num_exact_sum(enum num_fmt f, const double *v, unsigned n, unsigned round);
 
 #define NUM_NAN32 UINT32_C(0x7fffffff)

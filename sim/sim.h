@@ -1,11 +1,11 @@
 /*
  * The simulator: N ranks x CTAs x warps execute the text of PTX modules, under a chosen schedule,
- *with every access checked.  Design section 6; doc/simulator.md.  It shares no arithmetic with the
- *evaluator or code generation.
+ * with every access checked.  Design section 6; doc/simulator.md.  It shares no arithmetic with the
+ * evaluator or code generation.
  *
  *	struct sim *s = sim_new(&arena, &options);
- *	addresses from sim_alloc / sim_alloc_symmetric; contents by sim_write; sim_launch for every
- *rank; sim_run; sim_read
+ *	addresses from sim_alloc, sim_alloc_symmetric; contents by sim_write;
+ *	sim_launch for every rank; sim_run; sim_read
  *
  * One sim is used by one thread.  Everything lives in the caller's arena.
  */
@@ -30,7 +30,7 @@ enum sim_schedule { SIM_ROUND_ROBIN, SIM_RANDOM, SIM_SLOW_RANK, SIM_NSCHEDULES }
 extern const char
         *const sim_schedule_name[SIM_NSCHEDULES]; /* "round-robin", "random", "slow-rank" */
 
-/* How the switch sums (facts: ptx.md section 5).  Results are rounded once to the element type. */
+/* How the switch sums (doc/simulator.md).  Results are rounded once to the element type. */
 enum sim_sum {
 	SIM_SUM_RANK_ORDER, /* f32, in order of ranks, to nearest even */
 	SIM_SUM_PERMUTED,   /* f32, in an order that differs by access and by requesting rank */

@@ -2,8 +2,8 @@
  * Memory that is given back all at once.
  *
  * A compilation allocates from one arena and frees it in one call, so no exit leaks.  An allocation
- *that fails jumps to the arena's `oom`, which the owner of the arena has set; nobody else checks
- *for NULL (doc/decisions/0001-memory.md).
+ * that fails jumps to the arena's `oom`, which the owner of the arena has set; nobody else checks
+ * for NULL (doc/decisions/0001-memory.md).
  *
  *	struct arena a;
  *	arena_init(&a, 0);

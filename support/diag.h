@@ -81,7 +81,7 @@ struct diag_place diag_place(const struct diags *d, struct span at);
 
 /*
  * Appends all diagnostics of at least this importance (DIAG_REMARK shows all), in order of
- *position:
+ * position:
  *
  *	file:3:9: error: 'y' is written twice [E214]
  *	    3 |     out y = h;
@@ -89,7 +89,7 @@ struct diag_place diag_place(const struct diags *d, struct span at);
  *	      = note: ...
  *
  * The whole span is underlined; a span over several lines is underlined to the end of its first
- *line.
+ * line.
  */
 void diags_render(const struct diags *d, enum diag_severity least, struct strbuf *out);
 

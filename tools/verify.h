@@ -1,9 +1,9 @@
 /*
  * The core of `plait verify`: a kernel's PTX text on simulated ranks against the reference, hostile
- *by default (design.md section 6).  A schedule is one simulator and one workspace; its launches
- *follow each other on every rank's stream, and what a rank's neighbours on the stream would do
- *(write inputs, read outputs) happens there as soon as that rank's kernel has ended, whatever the
- *other ranks are doing.
+ * by default (design.md section 6).  A schedule is one simulator and one workspace; its launches
+ * follow each other on every rank's stream, and what a rank's neighbours on the stream would do
+ * (write inputs, read outputs) happens there as soon as that rank's kernel has ended, whatever the
+ * other ranks are doing.
  *
  *	d = vf_data_new(&kernel, &options);    inputs and references, computed once
  *	vf_run(d, module, text, &result)       any number of texts against them

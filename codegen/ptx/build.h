@@ -1,26 +1,30 @@
 /*
  * One function per row of insns.def, named ptx_<ID>, its signature given by the row's shape:
  *
- *	dA  dAB  dABC     struct ptx_opnd ptx_add(f, type, a, b)            a fresh destination of
- *the type's class struct ptx_opnd ptx_add_m(f, mod, type, a, b)     the same with modifiers dABP
- *struct ptx_opnd ptx_selp(f, type, a, b, p) pAB               struct ptx_opnd ptx_setp(f, cmp,
- *type, a, b)      a fresh predicate pABP              struct ptx_opnd ptx_setpb(f, cmp, boolean,
- *type, a, b, p) dM dMA dMAB       struct ptx_opnd ptx_ld(f, mod, type, mem)         mod.vec gives a
- *vector destination MA                void ptx_st(f, mod, type, mem, a) A AB L            void
- *ptx_bar_sync(f, a); void ptx_bra(f, label) none              void ptx_trap(f), and void
- *ptx_fence_m(f, mod) with modifiers dqABCD            struct ptx_opnd ptx_shfl(f, mod, a, b, c, d)
- *(no second destination) dPA               struct ptx_opnd ptx_vote(f, mod, type, p, a)      a is
- *the mask of members two types         struct ptx_opnd ptx_cvt(f, to, from, a), ptx_cvt2(f, to,
- *from, upper, lower)
+ *	dA  dAB  dABC   struct ptx_opnd ptx_add(f, type, a, b)      a fresh destination
+ *	                struct ptx_opnd ptx_add_m(f, mod, type, a, b)
+ *	dABP            struct ptx_opnd ptx_selp(f, type, a, b, p)
+ *	pAB             struct ptx_opnd ptx_setp(f, cmp, type, a, b)
+ *	pABP            struct ptx_opnd ptx_setpb(f, cmp, boolean, type, a, b, p)
+ *	dM dMA dMAB     struct ptx_opnd ptx_ld(f, mod, type, mem)   mod.vec: a vector
+ *	MA              void ptx_st(f, mod, type, mem, a)
+ *	A AB L          void ptx_bar_sync(f, a); void ptx_bra(f, label)
+ *	none            void ptx_trap(f); void ptx_fence_m(f, mod)
+ *	dqABCD          struct ptx_opnd ptx_shfl(f, mod, a, b, c, d)  no second destination
+ *	dPA             struct ptx_opnd ptx_vote(f, mod, type, p, a)  a: the mask of members
+ *	two types       struct ptx_opnd ptx_cvt(f, to, from, a)
+ *	                struct ptx_opnd ptx_cvt2(f, to, from, upper, lower)
  *
- * ptx_MODS(.order = PTX_RELAXED, .scope = PTX_SYS) makes a mod.  ptx_put_<ID> forms take a
- *destination d before the sources (loop-carried registers, unpacking): ptx_put_add(f, type, d, a,
- *b), ptx_put_add_m(f, mod, type, d, a, b), ptx_put_ld(f, mod, type, d, mem), ptx_put_setp(f, cmp,
- *type, d, a, b), ...
+ * A fresh destination has the type's class.  _m is the same with modifiers:
+ * ptx_MODS(.order = PTX_RELAXED, .scope = PTX_SYS) makes them.  ptx_put_<ID> forms take a
+ * destination d before the sources (loop-carried registers, unpacking):
+ *
+ *	ptx_put_add(f, type, d, a, b)       ptx_put_add_m(f, mod, type, d, a, b)
+ *	ptx_put_ld(f, mod, type, d, mem)    ptx_put_setp(f, cmp, type, d, a, b)
  *
  * Not written, a modifier that must stand is .rn (%r of float arithmetic and narrowing cvt; .rzi
- *for float to integer) and .lo (mul, mad); others are left out.  mul.wide and mad.wide have
- *ptx_mul_wide and ptx_mad_wide.
+ * for float to integer) and .lo (mul, mad); others are left out.  mul.wide and mad.wide have
+ * ptx_mul_wide and ptx_mad_wide.
  */
 #pragma once
 #include "codegen/ptx/ptx.h"

@@ -1,11 +1,11 @@
 /*
  * Build tool: embed OUT.c FILE.ptxt...  Templates as a C table: name, text, and the holes declared
- *in the head:
+ * in the head:
  *
  *	//   $name   type   meaning
  *
  * type is a PTX type (a register of its class), #type (that or an integer), typexN (a vector),
- *label, or symbol. Every hole used is declared and every hole declared is used, or the build stops.
+ * label, or symbol.  Every hole used is declared and every hole declared is used, or the build stops.
  */
 #include <stdarg.h>
 #include <stdio.h>

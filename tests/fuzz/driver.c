@@ -1,11 +1,12 @@
 /*
  * Runs a fuzz target without a fuzzing engine: inputs are mutations of a corpus, made from a seed,
- *in child processes, so that a crash, an abort, a sanitizer's finding or a hang is named with the
- *seed and the run that replays it, and its input is kept.  With clang's engine link the target
- *alone: clang -fsanitize=fuzzer,address.
+ * in child processes, so that a crash, an abort, a sanitizer's finding or a hang is named with the
+ * seed and the run that replays it, and its input is kept.  With clang's engine link the target
+ * alone: clang -fsanitize=fuzzer,address.
  *
- *	fuzz_TARGET [--runs N] [--seed S] [--only K] FILE...     --only: run K alone, in this
- *process
+ *	fuzz_TARGET [--runs N] [--seed S] [--only K] FILE...
+ *
+ * --only: run K alone, in this process.
  */
 #include "tests/fuzz/fuzz.h"
 #include <stdbool.h>

@@ -2,9 +2,10 @@
  * Specs against what the frontend says about them.  TAP on standard output.
  *
  *	specs diag DIR    every DIR/NAME.plait against NAME.txt; and every code of the frontend is
- *in one of them.  The first line may give options: // --tp 8 --set NAME=VALUE specs doc FILE every
- *```plait block of a manual compiles, every ```plait-error block does not specs good DIR    every
- *DIR/NAME.plait compiles, for every tp that it does not except
+ *	                  in one of them.  The first line may give options: // --tp 8 --set NAME=VALUE
+ *	specs doc FILE    every ```plait block of a manual compiles, every ```plait-error block does
+ *	                  not
+ *	specs good DIR    every DIR/NAME.plait compiles, for every tp that it does not except
  *
  * GOLDEN_UPDATE=1 rewrites the .txt files that differ; review the difference before committing it.
  */

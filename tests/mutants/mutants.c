@@ -1,8 +1,8 @@
 /*
  * Mutants: the PTX of llama3-70b's add_norm, broken on purpose in one place each.  verify must fail
- *on every one and name a line of the PTX (or, where the broken thing is a line that is gone, the
- *statement of the spec), and must pass the text as it was.  A pattern that is not found in the text
- *fails the test, so that it keeps up with code generation.
+ * on every one and name a line of the PTX (or, where the broken thing is a line that is gone, the
+ * statement of the spec), and must pass the text as it was.  A pattern that is not found in the text
+ * fails the test, so that it keeps up with code generation.
  *
  *	mutants SPEC [NAME]    a line of TAP for each
  */

@@ -1,6 +1,6 @@
 /*
  * Random kernels, of random widths and ranks, compiled and run on simulated ranks against the
- *reference.
+ * reference.
  *
  *	RANDOM_TRIALS=N RANDOM_SEED=S random_kernels
  */

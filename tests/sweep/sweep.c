@@ -1,10 +1,10 @@
 /*
  * Kernels of the samples over ranks and row lengths: compiled, printed, parsed, executed on
- *simulated ranks and compared with the reference, a few rows and one schedule each.  A line of TAP
- *for each.
+ * simulated ranks and compared with the reference, a few rows and one schedule each.  A line of TAP
+ * for each.
  *
  *	sweep FOLDER [all]    every pair; with `all` every combination, unless a sanitizer slows it
- *down; with PLAIT_TEST_ALL=1 always every combination
+ *	                      down; with PLAIT_TEST_ALL=1 always every combination
  */
 #include "tools/pipeline.h"
 #include "tools/verify.h"
