@@ -24,10 +24,9 @@ struct loaded {
 	const struct sim_kernel *s;
 };
 
-static struct world begin(struct cg_fixture *f, uint64_t limit_ns, bool jump_time)
+static struct world begin_with(struct cg_fixture *f, uint64_t limit_ns, struct sim_options o)
 {
-	struct world w = {.f = f,
-	                  .o = {.ranks = RANKS, .jump_time = jump_time, .sum = SIM_SUM_EXACT}};
+	struct world w = {.f = f, .o = o};
 	struct cg_workspace *zero = arena_new(&f->arena, struct cg_workspace);
 	uint16_t one[ROWS * COLS];
 
@@ -43,6 +42,13 @@ static struct world begin(struct cg_fixture *f, uint64_t limit_ns, bool jump_tim
 		assert_true(sim_write(w.sim, w.ws.uc[r], zero, sizeof *zero));
 	}
 	return w;
+}
+
+static struct world begin(struct cg_fixture *f, uint64_t limit_ns, bool jump_time)
+{
+	struct sim_options o = {.ranks = RANKS, .jump_time = jump_time, .sum = SIM_SUM_EXACT};
+
+	return begin_with(f, limit_ns, o);
 }
 
 static struct loaded load(struct world *w, const char *name, enum cg_order order)
@@ -251,6 +257,26 @@ static void another_T_is_a_broken_contract(void **state)
 	assert_true(found >= 1);
 }
 
+/* Two ranks may find it at once, and each one's word come before the other's record. */
+static void whoever_aborts_has_a_record(void **state)
+{
+	for (unsigned seed = 0; seed < 100; seed++) {
+		struct sim_options o = {.ranks = RANKS, .seed = seed, .schedule = SIM_RANDOM};
+		struct world w = begin_with(*state, UINT64_MAX, o);
+		struct loaded l = load(&w, "sum", CG_FORMAL);
+
+		for (unsigned r = 0; r < RANKS; r++)
+			launch(&w, l, r, r == 1 ? ROWS - 1 : ROWS, 1);
+		run(&w);
+		for (unsigned r = 0; r < RANKS; r++) {
+			struct cg_workspace ws = workspace(&w, r);
+			bool arrived = ws.slot[0][r] != 0; /* it was not dead at entry */
+
+			assert_true(ws.abort && (ws.record.kind != CG_WS_GOOD) == arrived);
+		}
+	}
+}
+
 static void another_kernel_is_a_broken_contract(void **state)
 {
 	struct world w = begin(*state, UINT64_MAX, false);
@@ -306,6 +332,7 @@ int main(void)
 	        TEST(a_rank_that_does_not_come_is_named),
 	        TEST(a_dead_workspace_stays_dead),
 	        TEST(another_T_is_a_broken_contract),
+	        TEST(whoever_aborts_has_a_record),
 	        TEST(another_kernel_is_a_broken_contract),
 	        TEST(a_rank_that_stops_coming_is_named_with_what_was_seen),
 	};
