@@ -108,8 +108,8 @@ struct cg_kernel {
 enum status cg_compile(const struct ir_func *f, const struct cg_options *o, struct arena *a,
                        struct diags *d, struct cg_kernel **out);
 
-/* CTAs to launch for T rows, given a wish (0: as many as useful): a pure function, the same on all
- * ranks, at least 1. */
+/* CTAs to launch for T rows, given a wish (0: one a row, at most 64): a pure function, the same on
+ * all ranks, at least 1. */
 unsigned cg_grid(const struct cg_plan *p, uint64_t T, unsigned ctas);
 
 /* For --emit plan. */

@@ -18,7 +18,7 @@ static void assert_no_spills(struct cg_fixture *f, const struct cg_kernel *k, co
 
 static void nothing_is_spilled_for(struct cg_fixture *f, const char *kernel)
 {
-	static const unsigned hidden[] = {128, 1000, 2880, 4096, 5376, 8192, 16384};
+	static const unsigned hidden[] = {128, 1000, 2880, 4096, 5120, 5376, 8192, 9216, 16384};
 
 	SKIP_UNLESS(ptxas_path(), "ptxas");
 	for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
