@@ -4,18 +4,11 @@
  */
 #include "codegen/emit.h"
 
-struct shape {                /* how one vector of a value lies in memory */
-	unsigned dtype, size; /* of an element */
-	unsigned n;           /* elements */
-	unsigned regs;        /* registers that hold them: words, f32s, or one b16 */
-	unsigned piece;       /* registers of one access: 1, 2 or 4 */
-	uint64_t step;        /* bytes from one vector of a thread to its next */
-};
-
-static struct shape shape_of(const struct cg_emit *e, const struct cg_value *v, unsigned param)
+struct cg_shape cg_shape_of(const struct cg_emit *e, const struct cg_value *v, unsigned param)
 {
 	const struct ir_param *q = &e->rp->func->param[param];
-	struct shape s = {.dtype = q->type.dtype, .size = cg_dtype_bytes(q->type.dtype), .n = v->n};
+	struct cg_shape s = {
+	        .dtype = q->type.dtype, .size = cg_dtype_bytes(q->type.dtype), .n = v->n};
 	unsigned align = cg_param_align(q), bytes = s.n * s.size;
 
 	s.regs = bytes < 4 ? 1 : bytes / 4;
@@ -26,8 +19,7 @@ static struct shape shape_of(const struct cg_emit *e, const struct cg_value *v, 
 	return s;
 }
 
-/* Registers as memory sees them. */
-static enum ptx_type reg_type(const struct shape *s)
+enum ptx_type cg_shape_type(const struct cg_shape *s)
 {
 	return s->size == 4 ? PTX_T_f32 : s->n == 1 ? PTX_T_b16 : PTX_T_b32;
 }
@@ -141,46 +133,80 @@ static struct ptx_opnd row_offset(struct cg_emit *e, struct cg_row *r, struct cg
 	return off;
 }
 
-static struct ptx_opnd row_address(struct cg_emit *e, struct cg_row *r, unsigned param, bool all)
+struct ptx_opnd cg_row_offset(struct cg_emit *e, struct cg_row *r, unsigned param)
 {
-	return ptx_add(e->f, PTX_T_s64, row_offset(e, r, layout_of(e, param)),
-	               all ? e->mc[param] : e->uc[param]);
+	return row_offset(e, r, layout_of(e, param));
 }
 
-static struct ptx_opnd some(const struct ptx_opnd *reg, unsigned n)
+static struct ptx_opnd address_in(struct cg_emit *e, struct cg_row *r, unsigned param,
+                                  struct ptx_opnd base)
+{
+	return ptx_add(e->f, PTX_T_s64, cg_row_offset(e, r, param), base);
+}
+
+/* Addresses of a row to store to, and how many: on this rank, or so that all ranks get it. */
+static unsigned targets(struct cg_emit *e, unsigned param, bool all, struct ptx_opnd *addr)
+{
+	bool peers = all && e->ops->gathers == CG_ARG_PEERS;
+	unsigned n = peers ? e->p->tp : 1;
+
+	for (unsigned i = 0; i < n; i++)
+		addr[i] = address_in(e, &e->row, param,
+		                     peers ? e->peer[param][i]
+		                     : all ? e->mc[param]
+		                           : e->uc[param]);
+	return n;
+}
+
+unsigned cg_vecs_of(const struct cg_emit *e, const struct cg_value *v)
+{
+	return v->home == CG_HOME_ROW ? 1 : e->p->vecs;
+}
+
+struct ptx_opnd cg_vec_of(const struct ptx_opnd *reg, unsigned n)
 {
 	return n == 1 ? reg[0] : ptx_vec_of(reg, n);
 }
 
-static uint8_t vec_mod(unsigned n)
+uint8_t cg_vec_mod(unsigned n)
 {
 	return n == 1 ? 0 : (uint8_t)n;
 }
 
-static void load_piece(struct cg_emit *e, const struct shape *s, bool sum, bool nc,
+enum cg_from { PLAIN, CONSTANT, SWITCH, PEER }; /* where a load comes from */
+
+static void load_piece(struct cg_emit *e, const struct cg_shape *s, enum cg_from from,
                        struct ptx_opnd addr, struct ptx_opnd to)
 {
-	uint8_t vec = vec_mod(s->piece);
+	const struct ptx_mod mods[] = {
+	        [PLAIN] = {.space = PTX_GLOBAL},
+	        [CONSTANT] = {.space = PTX_GLOBAL, .nc = true},
+	        [SWITCH] = {.order = PTX_RELAXED,
+	                    .scope = PTX_SYS,
+	                    .space = PTX_GLOBAL,
+	                    .red = PTX_ADD,
+	                    .acc = s->size == 2},
+	        [PEER] = {.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL},
+	};
+	struct ptx_mod mod = mods[from];
 
-	if (!sum)
-		ptx_put_ld(e->f, ptx_MODS(.space = PTX_GLOBAL, .nc = nc, .vec = vec), reg_type(s),
-		           to, addr);
+	mod.vec = cg_vec_mod(s->piece);
+	if (from != SWITCH)
+		ptx_put_ld(e->f, mod, cg_shape_type(s), to, addr);
 	else
-		ptx_put_mm_ld(e->f,
-		              ptx_MODS(.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL,
-		                       .red = PTX_ADD, .acc = s->size == 2, .vec = vec),
+		ptx_put_mm_ld(e->f, mod,
 		              s->size == 4          ? PTX_T_f32
 		              : s->dtype == IR_BF16 ? PTX_T_bf16x2
 		                                    : PTX_T_f16x2,
 		              to, addr);
 }
 
-static void load_vec(struct cg_emit *e, const struct shape *s, bool sum, bool nc,
+static void load_vec(struct cg_emit *e, const struct cg_shape *s, enum cg_from from,
                      struct ptx_opnd addr, unsigned vec, const struct ptx_opnd *reg)
 {
 	for (unsigned i = 0; i < s->regs; i += s->piece)
-		load_piece(e, s, sum, nc, ptx_at(addr, (int64_t)(vec * s->step + i * 4)),
-		           some(&reg[i], s->piece));
+		load_piece(e, s, from, ptx_at(addr, (int64_t)(vec * s->step + i * 4)),
+		           cg_vec_of(&reg[i], s->piece));
 }
 
 static struct ptx_opnd *value_regs(const struct cg_slot *s, const struct cg_value *v,
@@ -196,49 +222,90 @@ static enum ptx_class class_of(enum ptx_type t)
 	return ptx_type_info[t].cls;
 }
 
+void cg_addend_regs(struct cg_emit *e, const struct cg_value *v, unsigned n, struct ptx_opnd *reg)
+{
+	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
+	enum ptx_type t = cg_shape_type(&sh);
+	unsigned vecs = cg_vecs_of(e, v);
+
+	for (unsigned k = 0; k < n * vecs * sh.regs; k++) {
+		reg[k] = ptx_reg(e->f, class_of(t));
+		if (v->home == CG_HOME_ELEM && cg_partial(e, k / sh.regs % vecs))
+			ptx_put_mov(e->f, t, reg[k], t == PTX_T_f32 ? ptx_f32(0.0f) : ptx_imm(0));
+	}
+}
+
 void cg_slot_init(struct cg_emit *e, struct cg_slot *s)
 {
 	const struct cg_rowprog *rp = e->rp;
 
 	s->f = arena_news(e->a, struct ptx_opnd *, rp->nval);
 	s->w = arena_news(e->a, struct ptx_opnd *, rp->nval);
+	s->addend = arena_news(e->a, struct ptx_opnd *, rp->nval);
 	for (unsigned i = 0; i < rp->nval; i++) {
 		struct cg_value *v = &rp->val[i];
-		unsigned vecs = v->home == CG_HOME_ROW ? 1 : e->p->vecs;
+		unsigned n = v->summed ? e->p->sum_ranks : 1;
 		struct ptx_opnd *reg;
-		struct shape sh;
 
-		if (!cg_is_load(v->ir) || !v->used)
+		if (!cg_is_load(v->ir) || !v->used || (v->summed && !e->ops->ahead))
 			continue;
-		sh = shape_of(e, v, v->ir->param);
 		s->f[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
 		s->w[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
 		reg = value_regs(s, v, rp);
-		for (unsigned k = 0; k < vecs * sh.regs; k++) {
-			reg[k] = ptx_reg(e->f, class_of(reg_type(&sh)));
-			if (v->home == CG_HOME_ELEM && cg_partial(e, k / sh.regs))
-				ptx_put_mov(e->f, reg_type(&sh), reg[k],
-				            reg_type(&sh) == PTX_T_f32 ? ptx_f32(0.0f)
-				                                       : ptx_imm(0));
-		}
+		if (v->summed)
+			reg = s->addend[i] =
+			        arena_news(e->a, struct ptx_opnd, n * e->p->vecs * v->n);
+		cg_addend_regs(e, v, n, reg);
 	}
+}
+
+/* All the thread's vectors of a row at one address. */
+static void load_vecs(struct cg_emit *e, const struct cg_value *v, enum cg_from from,
+                      struct ptx_opnd addr, struct ptx_opnd valid, const struct ptx_opnd *reg)
+{
+	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
+	struct ptx_opnd guard = valid;
+
+	for (unsigned vec = 0; vec < cg_vecs_of(e, v); vec++) {
+		if (v->home == CG_HOME_ELEM && cg_partial(e, vec))
+			guard = valid.kind ? ptx_and(e->f, PTX_T_pred, valid, e->live) : e->live;
+		if (guard.kind)
+			ptx_guard(e->f, guard, false);
+		load_vec(e, &sh, from, addr, vec, &reg[vec * sh.regs]);
+		ptx_unguard(e->f);
+	}
+}
+
+void cg_load_own(struct cg_emit *e, const struct cg_value *v, struct cg_row *r,
+                 struct ptx_opnd valid, const struct ptx_opnd *reg)
+{
+	load_vecs(e, v, PLAIN, address_in(e, r, v->ir->param, e->uc[v->ir->param]), valid, reg);
+}
+
+void cg_load_addends(struct cg_emit *e, const struct cg_value *v, struct cg_row *r,
+                     struct ptx_opnd valid, unsigned first, unsigned n,
+                     const struct ptx_opnd *addend)
+{
+	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
+
+	for (unsigned i = 0; i < n; i++)
+		load_vecs(e, v, PEER,
+		          address_in(e, r, v->ir->param, e->peer[v->ir->param][first + i]), valid,
+		          &addend[i * cg_vecs_of(e, v) * sh.regs]);
 }
 
 void cg_prefetch(struct cg_emit *e, const struct cg_slot *s, const struct cg_value *v,
                  struct cg_row *r, struct ptx_opnd valid)
 {
-	bool sum = v->ir->op == IR_OP_LOAD_SUM;
-	struct shape sh = shape_of(e, v, v->ir->param);
-	struct ptx_opnd addr = row_address(e, r, v->ir->param, sum);
-	struct ptx_opnd *reg = value_regs(s, v, e->rp), guard = valid;
+	unsigned param = v->ir->param;
 
-	for (unsigned vec = 0; vec < (v->home == CG_HOME_ROW ? 1 : e->p->vecs); vec++) {
-		if (v->home == CG_HOME_ELEM && cg_partial(e, vec))
-			guard = ptx_and(e->f, PTX_T_pred, valid, e->live);
-		ptx_guard(e->f, guard, false);
-		load_vec(e, &sh, sum, false, addr, vec, &reg[vec * sh.regs]);
-		ptx_unguard(e->f);
-	}
+	if (v->summed)
+		cg_load_addends(e, v, r, valid, 0, e->p->sum_ranks, s->addend[v - e->rp->val]);
+	else if (v->ir->op == IR_OP_LOAD_SUM)
+		load_vecs(e, v, SWITCH, address_in(e, r, param, e->mc[param]), valid,
+		          value_regs(s, v, e->rp));
+	else
+		cg_load_own(e, v, r, valid, value_regs(s, v, e->rp));
 }
 
 /*
@@ -247,7 +314,7 @@ void cg_prefetch(struct cg_emit *e, const struct cg_slot *s, const struct cg_val
  */
 void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec)
 {
-	struct shape sh = shape_of(e, v, v->ir->param);
+	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
 	struct ptx_opnd *reg = v->half ? &v->w[vec * (v->n > 1 ? v->n / 2 : 1)] : &v->f[vec * v->n];
 	struct cg_layout l = layout_of(e, v->ir->param);
 	struct ptx_opnd addr;
@@ -255,35 +322,41 @@ void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec)
 	cg_at(e, v);
 	addr = ptx_add(e->f, PTX_T_s64, thread_offset(e, l.step, l.lanes), e->uc[v->ir->param]);
 	for (unsigned k = 0; k < sh.regs; k++) {
-		reg[k] = ptx_reg(e->f, class_of(reg_type(&sh)));
+		reg[k] = ptx_reg(e->f, class_of(cg_shape_type(&sh)));
 		if (cg_partial(e, vec))
-			ptx_put_mov(e->f, reg_type(&sh), reg[k],
-			            reg_type(&sh) == PTX_T_f32 ? ptx_f32(0.0f) : ptx_imm(0));
+			ptx_put_mov(e->f, cg_shape_type(&sh), reg[k],
+			            cg_shape_type(&sh) == PTX_T_f32 ? ptx_f32(0.0f) : ptx_imm(0));
 	}
 	cg_guard_vec(e, 1, vec);
-	load_vec(e, &sh, false, e->p->keep_weights, addr, vec, reg);
+	load_vec(e, &sh, e->p->keep_weights ? CONSTANT : PLAIN, addr, vec, reg);
 	ptx_unguard(e->f);
 }
 
 void cg_load_uniform(struct cg_emit *e, struct cg_value *v)
 {
-	struct shape sh = shape_of(e, v, v->ir->param);
-	struct ptx_opnd reg = ptx_reg(e->f, class_of(reg_type(&sh)));
+	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
+	struct ptx_opnd reg = ptx_reg(e->f, class_of(cg_shape_type(&sh)));
 
 	cg_at(e, v);
-	load_vec(e, &sh, false, true, e->uc[v->ir->param], 0, &reg);
+	load_vec(e, &sh, CONSTANT, e->uc[v->ir->param], 0, &reg);
 	v->f[0] = sh.size == 4 ? reg : cg_widen(e, sh.dtype, reg, false);
 }
 
-static void store_piece(struct cg_emit *e, const struct shape *s, bool all, struct ptx_opnd addr,
+static void store_piece(struct cg_emit *e, const struct cg_shape *s, bool all, struct ptx_opnd addr,
                         struct ptx_opnd from)
 {
-	uint8_t vec = vec_mod(s->piece);
+	uint8_t vec = cg_vec_mod(s->piece);
 
 	/* 16-bit pairs go as .f32, so that each 32-bit word arrives whole (facts: what a polling
 	 * reader relies on). */
 	if (!all)
-		ptx_st(e->f, ptx_MODS(.space = PTX_GLOBAL, .vec = vec), reg_type(s), addr, from);
+		ptx_st(e->f, ptx_MODS(.space = PTX_GLOBAL, .vec = vec), cg_shape_type(s), addr,
+		       from);
+	else if (e->ops->gathers == CG_ARG_PEERS)
+		ptx_st(e->f,
+		       ptx_MODS(.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL,
+		                .vec = vec),
+		       cg_shape_type(s), addr, from);
 	else
 		ptx_mm_st(e->f,
 		          ptx_MODS(.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL,
@@ -292,7 +365,7 @@ static void store_piece(struct cg_emit *e, const struct shape *s, bool all, stru
 }
 
 /* The registers to store: `regs` words, f32s, or one b16, of the source's vector. */
-static void gather_regs(struct cg_emit *e, const struct shape *s, struct cg_value *src,
+static void gather_regs(struct cg_emit *e, const struct cg_shape *s, struct cg_value *src,
                         unsigned vec, struct ptx_opnd *reg)
 {
 	for (unsigned i = 0; i < s->regs; i++) {
@@ -334,16 +407,18 @@ void cg_store_vec(struct cg_emit *e, struct cg_value *v, unsigned vec)
 {
 	struct cg_value *src = cg_value_of(v->ir->src[0]), as = store_as(e, v);
 	bool all = v->ir->op == IR_OP_STORE_ALL;
-	struct shape sh = shape_of(e, &as, v->ir->param);
-	struct ptx_opnd reg[8], addr;
+	struct cg_shape sh = cg_shape_of(e, &as, v->ir->param);
+	struct ptx_opnd reg[8], addr[CG_MAX_RANKS];
+	unsigned n;
 
 	cg_at(e, v);
 	gather_regs(e, &sh, src, vec, reg);
-	addr = row_address(e, &e->row, v->ir->param, all);
+	n = targets(e, v->ir->param, all, addr);
 	cg_guard_vec(e, as.ratio, vec);
-	for (unsigned i = 0; i < sh.regs; i += sh.piece)
-		store_piece(e, &sh, all, ptx_at(addr, (int64_t)(vec * sh.step + i * 4)),
-		            some(&reg[i], sh.piece));
+	for (unsigned k = 0; k < n; k++)
+		for (unsigned i = 0; i < sh.regs; i += sh.piece)
+			store_piece(e, &sh, all, ptx_at(addr[k], (int64_t)(vec * sh.step + i * 4)),
+			            cg_vec_of(&reg[i], sh.piece));
 	ptx_unguard(e->f);
 }
 
@@ -352,13 +427,15 @@ void cg_store_row(struct cg_emit *e, struct cg_value *v)
 {
 	struct cg_value *src = cg_value_of(v->ir->src[0]), as = {.ratio = 1, .n = 1};
 	bool all = v->ir->op == IR_OP_STORE_ALL;
-	struct shape sh = shape_of(e, &as, v->ir->param);
-	struct ptx_opnd reg, addr;
+	struct cg_shape sh = cg_shape_of(e, &as, v->ir->param);
+	struct ptx_opnd reg, addr[CG_MAX_RANKS];
+	unsigned n;
 
 	cg_at(e, v);
 	gather_regs(e, &sh, src, 0, &reg);
-	addr = row_address(e, &e->row, v->ir->param, all);
+	n = targets(e, v->ir->param, all, addr);
 	ptx_guard(e->f, e->tid0, false);
-	store_piece(e, &sh, all, ptx_at(addr, 0), reg);
+	for (unsigned k = 0; k < n; k++)
+		store_piece(e, &sh, all, ptx_at(addr[k], 0), reg);
 	ptx_unguard(e->f);
 }

@@ -23,24 +23,28 @@ static_assert(offsetof(struct cg_ws_record, kernel) == 4 &&
 static_assert(CG_WS_TIMEOUT == 1 && CG_WS_CONTRACT == 2 && CG_WS_PEER == 3, "wait.ptxt");
 
 struct order {
-	const char *arrive[2], *acquire[2]; /* templates at entry and exit; NULL: nothing */
+	/* templates at entry and exit; NULL: nothing */
+	const char *arrive[2], *arrive_peers[2], *acquire[2];
 };
 
+#define RELEASE       "arrive_release"
+#define PEERS_RELEASE "arrive_peers_release"
 /* clang-format off */
 static const struct order orders[] = {
-	[CG_FORMAL] = {{"arrive_release", "arrive_release"}, {"acquire", "acquire"}},
-	[CG_HW]     = {{"arrive_relaxed", "arrive_release"}, {"acquire", NULL}},
-	[CG_STRICT] = {{"arrive_release", "arrive_release"}, {"acquire_alias", "acquire_alias"}},
+	[CG_FORMAL] = {{RELEASE, RELEASE}, {PEERS_RELEASE, PEERS_RELEASE}, {"acquire", "acquire"}},
+	[CG_HW]     = {{"arrive_relaxed", RELEASE}, {"arrive_peers_relaxed", PEERS_RELEASE}, {"acquire", NULL}},
+	[CG_STRICT] = {{RELEASE, RELEASE}, {PEERS_RELEASE, PEERS_RELEASE}, {"acquire_alias", "acquire_alias"}},
 };
 /* clang-format on */
 
 struct barrier {
-	struct ptx_opnd ws, ws_mc;    /* b64 */
-	struct ptx_opnd epoch;        /* b32: the one expected */
-	struct ptx_opnd epoch_at;     /* b64: where the CTA keeps its own */
-	struct ptx_opnd tag, word;    /* b32 T xor kernel; b64 {epoch, tag} */
-	struct ptx_opnd source;       /* b32: the rank whose slot this lane watches */
-	struct ptx_opnd watched, own; /* b64: that slot here; this rank's slot on all ranks */
+	struct ptx_opnd ws, ws_mc; /* b64 */
+	struct ptx_opnd epoch;     /* b32: the one expected */
+	struct ptx_opnd epoch_at;  /* b64: where the CTA keeps its own */
+	struct ptx_opnd tag, word; /* b32 T xor kernel; b64 {epoch, tag} */
+	struct ptx_opnd source;    /* b32: the rank whose slot this lane watches */
+	/* b64: that slot here; this rank's slot on all ranks, or on the rank that the lane tells */
+	struct ptx_opnd watched, own;
 	struct ptx_opnd why, seen, stop;
 };
 
@@ -59,9 +63,11 @@ static void begin(struct cg_emit *e, struct barrier *b, unsigned phase)
 {
 	struct ptx_fn *f = e->f;
 	struct ptx_opnd half[2];
+	bool peers = e->ops->ws == CG_ARG_WS_PEERS;
 
 	b->ws = cg_arg_load(e, CG_ARG_WS_UC, 0);
-	b->ws_mc = cg_arg_load(e, CG_ARG_WS_MC, 0);
+	if (!peers)
+		b->ws_mc = cg_arg_load(e, CG_ARG_WS_MC, 0);
 	b->epoch_at = ptx_add(f, PTX_T_s64, b->ws, ptx_mul_wide(f, PTX_T_u32, e->cta, ptx_imm(4)));
 	b->epoch_at =
 	        ptx_add(f, PTX_T_s64, b->epoch_at, ptx_imm(offsetof(struct cg_workspace, epoch)));
@@ -73,44 +79,91 @@ static void begin(struct cg_emit *e, struct barrier *b, unsigned phase)
 	b->word = ptx_mov(f, PTX_T_b64, ptx_vec_of(half, 2));
 	b->source = ptx_min(f, PTX_T_u32, e->lane, ptx_imm(e->p->tp - 1));
 	b->watched = slot_address(e, b->ws, b->source);
-	b->own = slot_address(e, b->ws_mc, e->rank);
+	b->own = slot_address(
+	        e, peers ? cg_arg_peer_of(e, CG_ARG_WS_PEERS, 0, b->source) : b->ws_mc, e->rank);
 	b->why = ptx_reg(f, PTX_C_B32);
 	b->seen = ptx_reg(f, PTX_C_B64);
 	b->stop = ptx_reg(f, PTX_C_PRED);
 }
 
-#define EXPAND(e, name, ...)                                                                 \
-	ptx_expand((e)->f, name, (const struct ptx_bind[]){__VA_ARGS__},                     \
-	           sizeof((const struct ptx_bind[]){__VA_ARGS__}) / sizeof(struct ptx_bind), \
-	           (e)->d)
+static struct ptx_opnd kernel_id(const struct cg_emit *e)
+{
+	return ptx_imm((int64_t)(uint32_t)e->k->contract);
+}
+
+bool cg_record(struct cg_emit *e, const struct cg_failure *x)
+{
+	struct ptx_opnd won = ptx_reg(e->f, PTX_C_PRED);
+
+	if (!CG_EXPAND(e, "abort_record", {"ws", x->ws}, {"why", x->why}, {"seen", x->seen},
+	               {"kernel", kernel_id(e)}, {"rank", e->rank}, {"cta", e->cta},
+	               {"phase", ptx_imm(x->phase)}, {"peer", x->peer}, {"expected", x->expected},
+	               {"won", won}))
+		return false;
+	for (unsigned i = 0; i < (e->ops->ws == CG_ARG_WS_PEERS ? e->p->tp : 1); i++) {
+		const struct ptx_mod mod =
+		        ptx_MODS(.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL);
+		struct ptx_opnd one = ptx_mov(e->f, PTX_T_u32, ptx_imm(1)), at;
+
+		if (e->ops->ws == CG_ARG_WS_PEERS) {
+			at = cg_arg_peer(e, CG_ARG_WS_PEERS, 0, i);
+			ptx_guard(e->f, won, false);
+			ptx_st(e->f, mod, PTX_T_u32, ptx_at(at, 0), one);
+		} else {
+			at = cg_arg_load(e, CG_ARG_WS_MC, 0);
+			ptx_guard(e->f, won, false);
+			ptx_mm_st(e->f, mod, PTX_T_u32, ptx_at(at, 0), one);
+		}
+		ptx_unguard(e->f);
+	}
+	return true;
+}
+
+static bool arrive(struct cg_emit *e, const struct barrier *b, unsigned phase)
+{
+	const struct order *o = &orders[e->p->order];
+
+	if (e->ops->ws == CG_ARG_WS_MC)
+		return CG_EXPAND(e, o->arrive[phase], {"slot", b->own}, {"word", b->word},
+		                 {"lane", e->lane});
+	return CG_EXPAND(e, o->arrive_peers[phase], {"slot", b->own}, {"word", b->word},
+	                 {"lane", e->lane}, {"ranks", ptx_imm(e->p->tp)});
+}
+
+static bool fail_to_meet(struct cg_emit *e, const struct barrier *b, unsigned phase)
+{
+	struct cg_failure x = {b->ws, b->why, b->seen, b->source, b->word, phase};
+
+	if (e->ops->ws == CG_ARG_WS_PEERS)
+		return cg_record(e, &x);
+	return CG_EXPAND(e, "abort", {"ws", b->ws}, {"ws_mc", b->ws_mc}, {"why", b->why},
+	                 {"seen", b->seen}, {"kernel", kernel_id(e)}, {"rank", e->rank},
+	                 {"cta", e->cta}, {"phase", ptx_imm(phase)}, {"peer", b->source},
+	                 {"expected", b->word});
+}
 
 /* Arrive and wait; on failure the record is written and control goes to `fail`. */
 static bool meet(struct cg_emit *e, const struct barrier *b, unsigned phase, struct ptx_opnd fail)
 {
-	const struct order *o = &orders[e->p->order];
-	struct ptx_opnd good = ptx_label_new(e->f, "met"),
-	                kernel = ptx_imm((int64_t)(uint32_t)e->k->contract);
-	bool done = EXPAND(e, o->arrive[phase], {"slot", b->own}, {"word", b->word},
-	                   {"lane", e->lane}) &&
-	            EXPAND(e, "wait", {"ws", b->ws}, {"slot", b->watched}, {"epoch", b->epoch},
-	                   {"tag", b->tag}, {"default", ptx_imm(CG_DEFAULT_LIMIT_NS)},
-	                   {"seen", b->seen}, {"why", b->why}, {"stop", b->stop});
+	const char *acquire = orders[e->p->order].acquire[phase];
+	struct ptx_opnd good = ptx_label_new(e->f, "met");
 
-	if (!done)
+	if (!arrive(e, b, phase) ||
+	    !CG_EXPAND(e, "wait", {"ws", b->ws}, {"slot", b->watched}, {"epoch", b->epoch},
+	               {"tag", b->tag}, {"default", ptx_imm(CG_DEFAULT_LIMIT_NS)},
+	               {"seen", b->seen}, {"why", b->why}, {"stop", b->stop}))
 		return false;
 	ptx_guard(e->f, b->stop, true);
 	ptx_bra(e->f, good);
 	ptx_unguard(e->f);
-	if (!EXPAND(e, "abort", {"ws", b->ws}, {"ws_mc", b->ws_mc}, {"why", b->why},
-	            {"seen", b->seen}, {"kernel", kernel}, {"rank", e->rank}, {"cta", e->cta},
-	            {"phase", ptx_imm(phase)}, {"peer", b->source}, {"expected", b->word}))
+	if (!fail_to_meet(e, b, phase))
 		return false;
 	ptx_bra(e->f, fail);
 	ptx_place(e->f, good);
-	return !o->acquire[phase] || ptx_expand(e->f, o->acquire[phase], NULL, 0, e->d);
+	return !acquire || ptx_expand(e->f, acquire, NULL, 0, e->d);
 }
 
-static struct ptx_opnd only_warp0(struct cg_emit *e, const char *hint)
+struct ptx_opnd cg_only_warp0(struct cg_emit *e, const char *hint)
 {
 	struct ptx_opnd skip = ptx_label_new(e->f, hint),
 	                others = ptx_setp(e->f, PTX_GE, PTX_T_u32, e->tid, ptx_imm(32));
@@ -138,7 +191,7 @@ bool cg_barrier_entry(struct cg_emit *e, struct ptx_opnd leave)
 
 	e->flag = ptx_var_add(f, PTX_SHARED, PTX_T_u32, 4, 1, "dead");
 	ptx_comment(f, "entry barrier");
-	join = only_warp0(e, "entered");
+	join = cg_only_warp0(e, "entered");
 	begin(e, &b, 0);
 	dead = ptx_ld(f, ptx_MODS(.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL),
 	              PTX_T_u32, ptx_at(b.ws, 0));
@@ -171,7 +224,7 @@ bool cg_barrier_exit(struct cg_emit *e)
 
 	ptx_comment(f, "exit barrier");
 	ptx_bar_sync(f, ptx_imm(0));
-	skip = only_warp0(e, "left");
+	skip = cg_only_warp0(e, "left");
 	begin(e, &b, 1);
 	if (!meet(e, &b, 1, skip))
 		return false;

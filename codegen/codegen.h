@@ -7,14 +7,37 @@
 #include "ir/ir.h"
 #include "support/status.h"
 
-enum cg_protocol { CG_AUTO, CG_MM_TWOSHOT, CG_LOCAL, CG_NPROTOCOLS };
+enum cg_protocol {
+	CG_AUTO,
+#define CG_PROTOCOL(ID, ...) CG_##ID,
+#include "codegen/protocols.def"
+	CG_NPROTOCOLS
+};
 enum cg_order { CG_FORMAL, CG_HW, CG_STRICT };
 
 /* By the spelling of the command line ("mm-twoshot", "auto"; "formal"); -1: unknown. */
 int cg_protocol_by_name(const char *s);
 const char *cg_protocol_name(enum cg_protocol p);
+/* The spellings of the protocols whose rows are in `rows` (a mask of 1 << enum cg_rows), with
+ * commas. */
+const char *cg_protocol_names(struct arena *a, unsigned rows);
 int cg_order_by_name(const char *s);
 const char *cg_order_name(enum cg_order o);
+
+enum cg_symmetric { CG_SYM_NONE, CG_SYM_PEER, CG_SYM_MULTICAST };
+enum cg_rows { CG_ROWS_OWN, CG_ROWS_ALL, CG_ROWS_ANY }; /* OWN and ALL as enum ir_rows */
+
+struct cg_protocol_info { /* a row of protocols.def; that of CG_AUTO says nothing */
+	const char *name;
+	enum cg_rows rows;
+	enum cg_symmetric memory;
+	unsigned sm;
+	const char *doc;
+};
+extern const struct cg_protocol_info cg_protocol_info[CG_NPROTOCOLS];
+
+/* The row form that the passes have to make for a protocol (ir_pass_options.rows). */
+enum ir_rows cg_protocol_rows(enum cg_protocol p);
 
 struct cg_target {
 	const char *name; /* "sm_90" */
@@ -56,16 +79,26 @@ struct cg_plan {
 	unsigned est_regs;        /* estimate the shape was chosen with */
 	bool keep_weights; /* there are registers for them: ptxas takes their loads (.nc) out of the
 	                      loop */
-	const char *why;   /* one line: how the shape was chosen */
+	unsigned sum_ranks; /* ranks whose addends are in registers at once; 0: the switch sums, or
+	                       nobody */
+	uint32_t xchg_row;  /* bytes of a row that one rank pushes; 0: no exchange buffer */
+	const char *why;    /* one line: how the shape was chosen */
 };
 
 enum cg_arg_kind {
-	CG_ARG_UC,    /* u64: parameter `param` on this rank */
-	CG_ARG_MC,    /* u64: multicast address of parameter `param` */
-	CG_ARG_WS_UC, /* u64: this rank's workspace */
-	CG_ARG_WS_MC, /* u64: multicast address of the workspace */
-	CG_ARG_ROWS,  /* u32: T */
-	CG_ARG_RANK,  /* u32 */
+	CG_ARG_UC,       /* u64: parameter `param` on this rank */
+	CG_ARG_MC,       /* u64: multicast address of parameter `param` */
+	CG_ARG_WS_UC,    /* u64: this rank's workspace */
+	CG_ARG_WS_MC,    /* u64: multicast address of the workspace */
+	CG_ARG_ROWS,     /* u32: T */
+	CG_ARG_RANK,     /* u32 */
+	CG_ARG_PEERS,    /* u64[tp] by value: parameter `param` on every rank, this one included */
+	CG_ARG_WS_PEERS, /* u64[tp]: the workspaces */
+	CG_ARG_XCHG_UC,  /* u64: this rank's exchange buffer */
+	CG_ARG_XCHG_MC,  /* u64: its multicast address */
+	CG_ARG_XCHG_PEERS, /* u64[tp]: the exchange buffers */
+	CG_ARG_ROWS_PTR,   /* u64: T, a u32 in device memory */
+	CG_NARGS
 };
 
 struct cg_arg {
@@ -74,8 +107,6 @@ struct cg_arg {
 	uint32_t offset, size; /* in the parameter block */
 	const char *name;      /* of the .param */
 };
-
-enum cg_symmetric { CG_SYM_NONE, CG_SYM_PEER, CG_SYM_MULTICAST };
 
 struct cg_param { /* the caller's side of a parameter: manifest, API, checker */
 	const char *name;
@@ -111,6 +142,19 @@ enum status cg_compile(const struct ir_func *f, const struct cg_options *o, stru
 /* CTAs to launch for T rows, given a wish (0: one a row, at most 64): a pure function, the same on
  * all ranks, at least 1. */
 unsigned cg_grid(const struct cg_plan *p, uint64_t T, unsigned ctas);
+
+/*
+ * The exchange buffer of a kernel that pushes (plan.xchg_row is not 0): symmetric, one for each
+ * workspace and protocol, at least this many bytes for launches of at most `rows` rows; a third of
+ * its bytes goes to push_state.stride of the workspace.  Kernels of different row lengths may share
+ * one.  Filled with 32-bit words of cg_exchange_fill, collectively, when it is new and after an
+ * abort.
+ */
+uint64_t cg_exchange_bytes(const struct cg_plan *p, uint64_t rows);
+uint32_t cg_exchange_fill(void);
+
+/* The set of push state that the protocol uses; -1: none. */
+int cg_push_set(enum cg_protocol p);
 
 /* For --emit plan. */
 void cg_print_plan(const struct cg_kernel *k, struct strbuf *out);

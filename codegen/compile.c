@@ -42,9 +42,21 @@ static const char *header(const struct cg_kernel *k, const struct cg_options *o,
 
 static void add_params(struct cg_emit *e)
 {
-	for (unsigned i = 0; i < e->k->narg; i++)
-		ptx_param_add(e->f, e->k->arg[i].size == 4 ? PTX_T_u32 : PTX_T_u64,
-		              e->k->arg[i].name);
+	for (unsigned i = 0; i < e->k->narg; i++) {
+		const struct cg_arg *g = &e->k->arg[i];
+		struct ptx_param *p;
+
+		ptx_param_add(e->f,
+		              g->size == 4   ? PTX_T_u32
+		              : g->size == 8 ? PTX_T_u64
+		                             : PTX_T_b8,
+		              g->name);
+		p = &e->f->param[e->f->nparam - 1];
+		if (g->size > 8) {
+			p->align = 8;
+			p->count = g->size;
+		}
+	}
 }
 
 /* The least .version and .target that hold what is used; a target of one architecture only when
@@ -59,7 +71,8 @@ static struct ptx_module *new_module(const struct cg_kernel *k, const struct cg_
 		m->version = t->version;
 		m->sm = t->sm;
 		m->sm_suffix = t->suffix;
-	} else if (k->plan.communicates) {
+	} else if (cg_protocol_info[k->plan.protocol].memory == CG_SYM_MULTICAST &&
+	           k->plan.communicates) {
 		m->version = 82;
 		m->sm = 90;
 	}
@@ -78,6 +91,7 @@ enum status cg_compile(const struct ir_func *f, const struct cg_options *o, stru
 	*out = NULL;
 	if (!rp || !cg_plan_make(&k->plan, rp, o, a, d))
 		return ST_INPUT;
+	e.ops = cg_ops(&k->plan);
 	k->name = cg_symbol(a, "", f->name, "");
 	cg_abi_make(k, rp, a);
 	k->contract = cg_contract(k, rp);

@@ -35,6 +35,37 @@ struct cg_thread_offset { /* tid / lanes * step, as u64 */
 
 struct cg_slot { /* the registers of one row in flight: by value, as cg_value's f and w */
 	struct ptx_opnd **f, **w;
+	struct ptx_opnd **addend; /* of a summed value: [rank of a group][vector][register] */
+};
+
+struct cg_shape {             /* how one vector of a value lies in memory */
+	unsigned dtype, size; /* of an element */
+	unsigned n;           /* elements */
+	unsigned regs;        /* registers that hold them: words, f32s, or one b16 */
+	unsigned piece;       /* registers of one access: 1, 2 or 4 */
+	uint64_t step;        /* bytes from one vector of a thread to its next */
+};
+
+struct cg_emit;
+
+/* A protocol: what protocols.def says is in cg_protocol_info; this is how it is done.  NULL:
+ * nothing to do. */
+struct cg_protocol_ops {
+	enum cg_arg_kind sums;     /* where LOAD_SUM loads from: CG_ARG_MC (the switch sums), else
+	                              the addends, which are summed in order of ranks: CG_ARG_PEERS, or
+	                              CG_ARG_UC, the rank's own, which it gives to all */
+	enum cg_arg_kind gathers;  /* what STORE_ALL stores to: CG_ARG_MC or CG_ARG_PEERS */
+	enum cg_arg_kind ws, xchg; /* how peers' workspaces and exchange buffers are reached: _MC or
+	                              _PEERS; CG_NARGS: not used */
+	bool ahead;                /* LOAD_SUM is loaded rows ahead, into the slot */
+	/* More that it cannot do; false with a diagnostic. */
+	bool (*check)(const struct cg_rowprog *rp, const struct cg_plan *p, struct arena *a,
+	              struct diags *d);
+	/* All CTAs of all ranks have come, and memory is as they found it; or jumps to `leave`. */
+	bool (*entry)(struct cg_emit *e, struct ptx_opnd leave);
+	/* At the beginning of a row: makes the summed values. */
+	bool (*consume)(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
+	bool (*exit)(struct cg_emit *e);
 };
 
 struct cg_emit {
@@ -53,7 +84,9 @@ struct cg_emit {
 	struct ptx_opnd
 	        live; /* predicate: the thread's last vector is in the row; NONE: it always is */
 	struct ptx_opnd lane0, tid0;
+	const struct cg_protocol_ops *ops;
 	struct ptx_opnd *uc, *mc; /* by parameter: its address; NONE: not needed */
+	struct ptx_opnd **peer;   /* by parameter and rank; NULL: not needed */
 	struct cg_thread_offset *thread;
 	unsigned nthread;
 	struct cg_row row; /* being worked on */
@@ -64,7 +97,15 @@ struct cg_emit {
 	struct ptx_opnd red_has; /* predicate: the lane has a word; NONE: all have */
 	struct ptx_opnd *acc;    /* by value: two accumulators each */
 	struct ptx_opnd flag;    /* shared word: the entry barrier's verdict */
+	struct cg_push *push;    /* of proto_push.c */
 };
+
+/* proto.c */
+const struct cg_protocol_ops *cg_ops(const struct cg_plan *p);
+/* Sets the plan's protocol, and marks summed values; false with E809 where it cannot do the kernel.
+ */
+bool cg_protocol_choose(struct cg_plan *p, const struct cg_rowprog *rp, const struct cg_options *o,
+                        struct arena *a, struct diags *d);
 
 /* plan.c */
 bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct cg_options *o,
@@ -77,10 +118,23 @@ int64_t cg_param_ld(const struct ir_param *q);
 void cg_abi_make(struct cg_kernel *k, const struct cg_rowprog *rp, struct arena *a);
 struct ptx_opnd cg_arg_load(struct cg_emit *e, enum cg_arg_kind kind,
                             unsigned param); /* ld.param; addresses are .global */
+/* The same of rank `rank` of an array of addresses. */
+struct ptx_opnd cg_arg_peer(struct cg_emit *e, enum cg_arg_kind kind, unsigned param,
+                            unsigned rank);
+/* Of the rank that the register `rank` names, below tp. */
+struct ptx_opnd cg_arg_peer_of(struct cg_emit *e, enum cg_arg_kind kind, unsigned param,
+                               struct ptx_opnd rank);
 uint64_t cg_contract(const struct cg_kernel *k, const struct cg_rowprog *rp);
 const char *cg_symbol(struct arena *a, const char *prefix, const char *name, const char *suffix);
 
 /* access.c: `vec` counts the thread's vectors of a row */
+struct cg_shape cg_shape_of(const struct cg_emit *e, const struct cg_value *v, unsigned param);
+enum ptx_type cg_shape_type(const struct cg_shape *s); /* of its registers, as memory sees them */
+unsigned cg_vecs_of(const struct cg_emit *e, const struct cg_value *v); /* a thread's vectors */
+struct ptx_opnd cg_vec_of(const struct ptx_opnd *reg, unsigned n);      /* one, or a vector */
+uint8_t cg_vec_mod(unsigned n);
+/* Bytes from a parameter's base to the thread's part of the row. */
+struct ptx_opnd cg_row_offset(struct cg_emit *e, struct cg_row *r, unsigned param);
 /* Guards what follows, where needed: the vector is in the row, the lane the first of its group of
  * `ratio` elements. */
 void cg_guard_vec(struct cg_emit *e, unsigned ratio, unsigned vec);
@@ -91,6 +145,15 @@ void cg_slot_init(struct cg_emit *e,
                   struct cg_slot *s); /* registers; those a thread may never load are cleared */
 void cg_prefetch(struct cg_emit *e, const struct cg_slot *s, const struct cg_value *v,
                  struct cg_row *r, struct ptx_opnd valid);
+/* A row of the rank's own parameter. */
+void cg_load_own(struct cg_emit *e, const struct cg_value *v, struct cg_row *r,
+                 struct ptx_opnd valid, const struct ptx_opnd *reg);
+/* Addends of ranks [first, first + n): registers (those a thread may never load are cleared), loads
+ * from the peers.  `valid` NONE: the row is there. */
+void cg_addend_regs(struct cg_emit *e, const struct cg_value *v, unsigned n, struct ptx_opnd *reg);
+void cg_load_addends(struct cg_emit *e, const struct cg_value *v, struct cg_row *r,
+                     struct ptx_opnd valid, unsigned first, unsigned n,
+                     const struct ptx_opnd *addend);
 void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec);
 void cg_load_uniform(struct cg_emit *e, struct cg_value *v);
 void cg_store_vec(struct cg_emit *e, struct cg_value *v, unsigned vec);
@@ -126,10 +189,36 @@ void cg_reduce_pair(struct cg_emit *e, unsigned level, unsigned vec, unsigned pa
 void cg_reduce_groups(struct cg_emit *e, unsigned level);
 void cg_reduce_rows(struct cg_emit *e, unsigned level);
 
+/* sum.c: values made from addends in registers */
+unsigned cg_sum_words(const struct cg_rowprog *rp,
+                      const struct cg_value *v); /* of an addend's vector */
+/* Adds n ranks' addends of all vectors to acc (by vector and element), or starts it. */
+void cg_sum_add(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
+                unsigned n, struct ptx_opnd *acc, bool start);
+/* Rounds acc to the value. */
+void cg_sum_round(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *acc);
+
 /* barrier.c */
+#define CG_EXPAND(e, name, ...)                                                              \
+	ptx_expand((e)->f, name, (const struct ptx_bind[]){__VA_ARGS__},                     \
+	           sizeof((const struct ptx_bind[]){__VA_ARGS__}) / sizeof(struct ptx_bind), \
+	           (e)->d)
+struct cg_failure { /* what is recorded: see abort.ptxt */
+	struct ptx_opnd ws, why, seen, peer, expected;
+	unsigned phase;
+};
+bool cg_record(struct cg_emit *e, const struct cg_failure *x);      /* and tells all ranks */
+struct ptx_opnd cg_only_warp0(struct cg_emit *e, const char *hint); /* others go to the label */
 bool cg_barrier_entry(struct cg_emit *e,
                       struct ptx_opnd leave); /* jumps to `leave` when the workspace is dead */
 bool cg_barrier_exit(struct cg_emit *e);
+
+/* proto_p2p.c, proto_push.c */
+bool cg_p2p_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
+bool cg_push_entry(struct cg_emit *e, struct ptx_opnd leave);
+bool cg_push_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
+bool cg_push_exit(struct cg_emit *e);
+uint32_t cg_push_row(const struct cg_rowprog *rp); /* plan.xchg_row */
 
 /* loop.c */
 bool cg_emit_kernel(struct cg_emit *e);

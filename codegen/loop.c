@@ -58,12 +58,25 @@ static void prologue(struct cg_emit *e)
 		e->live = ptx_setp(f, PTX_LT, PTX_T_u32, e->tid, ptx_imm(e->rp->nvec - whole));
 	e->uc = arena_news(e->a, struct ptx_opnd, func->nparam);
 	e->mc = arena_news(e->a, struct ptx_opnd, func->nparam);
+	e->peer = arena_news(e->a, struct ptx_opnd *, func->nparam);
 	for (unsigned i = 0; i < func->nparam; i++) {
 		e->uc[i] = cg_arg_load(e, CG_ARG_UC, i);
 		e->mc[i] = cg_arg_load(e, CG_ARG_MC, i);
+		e->peer[i] = arena_news(e->a, struct ptx_opnd, e->p->tp);
+		for (unsigned r = 0; r < e->p->tp; r++)
+			e->peer[i][r] = cg_arg_peer(e, CG_ARG_PEERS, i, r);
 	}
 	cg_thread_offsets(e);
 	cg_reduce_setup(e);
+}
+
+/* The level at whose end a load's registers are free; its end is where the load of a later row is
+ * issued. */
+static bool issued_at(const struct cg_emit *e, const struct cg_value *v, int level)
+{
+	if (!cg_is_load(v->ir) || !v->used || (v->summed && !e->ops->ahead))
+		return false;
+	return level < 0 || (v->home == CG_HOME_ROW || v->summed ? 0 : v->last) == (unsigned)level;
 }
 
 /* Loads whose last reader is `level`; all of them for the rows that start the pipeline. */
@@ -75,9 +88,8 @@ static void issue(struct cg_emit *e, const struct cg_slot *s, int level, struct 
 	cg_row_set(&r, row);
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		const struct cg_value *v = &e->rp->val[i];
-		unsigned last = v->home == CG_HOME_ROW ? 0 : v->last;
 
-		if (!cg_is_load(v->ir) || !v->used || (level >= 0 && last != (unsigned)level))
+		if (!issued_at(e, v, level))
 			continue;
 		if (!valid.kind)
 			valid = ptx_setp(e->f, PTX_LT, PTX_T_u32, row, e->end);
@@ -88,12 +100,9 @@ static void issue(struct cg_emit *e, const struct cg_slot *s, int level, struct 
 
 static bool issues_at(const struct cg_emit *e, unsigned level)
 {
-	for (unsigned i = 0; i < e->rp->nval; i++) {
-		const struct cg_value *v = &e->rp->val[i];
-
-		if (cg_is_load(v->ir) && v->used && (v->home == CG_HOME_ROW ? 0 : v->last) == level)
+	for (unsigned i = 0; i < e->rp->nval; i++)
+		if (issued_at(e, &e->rp->val[i], (int)level))
 			return true;
-	}
 	return false;
 }
 
@@ -189,7 +198,7 @@ static void use_slot(struct cg_emit *e, const struct cg_slot *s)
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];
 
-		if (!cg_is_load(v->ir) || !v->used)
+		if (!cg_in_slot(v) || !v->used)
 			continue;
 		v->w = s->w[i];
 		if (v->home != CG_HOME_ROW)
@@ -197,7 +206,7 @@ static void use_slot(struct cg_emit *e, const struct cg_slot *s)
 	}
 }
 
-static void emit_loop(struct cg_emit *e)
+static bool emit_loop(struct cg_emit *e, struct ptx_opnd leave)
 {
 	struct ptx_fn *f = e->f;
 	struct ptx_opnd row = ptx_mov(f, PTX_T_u32, first_row(e));
@@ -215,6 +224,8 @@ static void emit_loop(struct cg_emit *e)
 		ptx_unguard(f);
 		cg_row_set(&e->row, row);
 		use_slot(e, &e->slot[s]);
+		if (e->ops->consume && !e->ops->consume(e, &e->slot[s], leave))
+			return false;
 		for (unsigned l = 0; l < e->rp->nlevel; l++)
 			emit_level(e, &e->slot[s], l);
 		ptx_put_add(f, PTX_T_u32, row, row, e->grid);
@@ -222,6 +233,7 @@ static void emit_loop(struct cg_emit *e)
 	ptx_bra(f, again);
 	ptx_place(f, done);
 	ptx_loc(f, 0, 0);
+	return true;
 }
 
 static void make_registers(struct cg_emit *e)
@@ -242,14 +254,13 @@ bool cg_emit_kernel(struct cg_emit *e)
 	struct ptx_opnd leave = ptx_label_new(e->f, "leave");
 
 	prologue(e);
-	if (e->p->communicates && !cg_barrier_entry(e, leave))
+	if (e->ops->entry && !e->ops->entry(e, leave))
 		return false;
 	make_registers(e);
 	cg_eval_uniform(e);
 	store_fixed(e);
 	fill_pipeline(e);
-	emit_loop(e);
-	if (e->p->communicates && !cg_barrier_exit(e))
+	if (!emit_loop(e, leave) || (e->ops->exit && !e->ops->exit(e)))
 		return false;
 	ptx_place(e->f, leave);
 	ptx_ret(e->f);

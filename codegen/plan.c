@@ -15,6 +15,7 @@
 #define MAX_VECS         64
 #define FIXED_REGS       12 /* addresses, row numbers, lane; found with ptxas, as the next two */
 #define MAX_TEMPS        6
+#define SUM_TEMPS        6  /* while addends are summed */
 #define MARGIN           8  /* left free when there is a choice */
 #define WIDE_MARGIN      16 /* with more elements a thread ptxas keeps more in flight */
 
@@ -43,14 +44,47 @@ static unsigned reg_limit(const struct cg_plan *p)
 	return r < p->target->max_regs_per_thread ? r : p->target->max_regs_per_thread;
 }
 
+/* Registers of a summed value's addends. */
+static unsigned addend_regs(const struct cg_plan *p, const struct cg_rowprog *rp,
+                            const struct cg_value *v)
+{
+	unsigned vecs = v->home == CG_HOME_ROW ? 1 : p->vecs;
+
+	return v->used ? p->sum_ranks * vecs * cg_sum_words(rp, v) : 0;
+}
+
+/* Beyond the slot, to make the summed values: what is polled, and the sums of a part of the ranks.
+ */
+static unsigned sum_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
+{
+	unsigned most = 0;
+
+	for (unsigned i = 0; i < rp->nval; i++) {
+		const struct cg_value *v = &rp->val[i];
+		unsigned n = 0;
+
+		if (!v->summed || !v->used)
+			continue;
+		n += cg_ops(p)->ahead ? SUM_TEMPS : SUM_TEMPS + addend_regs(p, rp, v);
+		n += p->sum_ranks < p->tp ? p->vecs * v->n : 0;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
 /* Registers of one slot: a row's prefetched values. */
 static unsigned slot_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < rp->nval; i++)
-		if (cg_is_load(rp->val[i].ir) && rp->val[i].used)
-			n += cg_value_regs(&rp->val[i], p->vecs);
+	for (unsigned i = 0; i < rp->nval; i++) {
+		const struct cg_value *v = &rp->val[i];
+
+		if (cg_in_slot(v) && v->used)
+			n += cg_value_regs(v, p->vecs);
+		else if (v->summed && cg_ops(p)->ahead)
+			n += addend_regs(p, rp, v);
+	}
 	return n;
 }
 
@@ -95,11 +129,19 @@ static unsigned level_regs(const struct cg_plan *p, const struct cg_rowprog *rp,
 	         acc = 2 * rp->level[l].nrow;
 	unsigned work = work_regs(p, rp, l) + acc + (in > out ? in : out), drained = 0;
 
-	for (unsigned i = 0; i < rp->nval; i++)
-		if (cg_is_load(rp->val[i].ir) && rp->val[i].used && rp->val[i].last == l)
-			drained += cg_value_regs(&rp->val[i], p->vecs);
+	for (unsigned i = 0; i < rp->nval; i++) {
+		const struct cg_value *v = &rp->val[i];
+
+		if (cg_in_slot(v) && v->used && v->last == l)
+			drained += cg_value_regs(v, p->vecs);
+		if (v->summed && v->used && !l) {
+			work += cg_value_regs(v, p->vecs);
+			drained += cg_ops(p)->ahead ? 2 * addend_regs(p, rp, v) : 0;
+		}
+	}
 	work -= drained / 2 < work ? drained / 2 : work;
-	return work > out + acc ? work : out + acc;
+	work = work > out + acc ? work : out + acc;
+	return l || work > sum_regs(p, rp) ? work : sum_regs(p, rp);
 }
 
 static unsigned estimate(const struct cg_plan *p, const struct cg_rowprog *rp)
@@ -130,13 +172,14 @@ static unsigned weight_regs(const struct cg_plan *p, const struct cg_rowprog *rp
 }
 
 /* Bytes that one row's in-switch loads bring (any loads, if there are none). */
-static uint64_t row_bytes(const struct cg_rowprog *rp)
+static uint64_t row_bytes(const struct cg_plan *p, const struct cg_rowprog *rp)
 {
 	uint64_t sums = 0, loads = 0;
 
 	for (unsigned i = 0; i < rp->nval; i++) {
 		const struct cg_value *v = &rp->val[i];
-		uint64_t bytes = (uint64_t)v->ir->type.cols * cg_dtype_bytes(v->ir->type.dtype);
+		uint64_t bytes = (uint64_t)v->ir->type.cols * cg_dtype_bytes(v->ir->type.dtype) *
+		                 (v->summed ? p->sum_ranks : 1);
 
 		if (v->ir->op == IR_OP_LOAD_SUM)
 			sums += bytes;
@@ -175,106 +218,6 @@ static bool check_options(const struct cg_options *o, const struct ir_func *f, s
 	return true;
 }
 
-/* What sums in the switch cannot do; the peer-to-peer protocols to come can. */
-static bool check_sums(const struct cg_rowprog *rp, struct diags *d)
-{
-	for (unsigned i = 0; i < rp->nval; i++) {
-		const struct ir_value *v = rp->val[i].ir;
-		const struct ir_param *q = &rp->func->param[v->param];
-
-		if (v->op != IR_OP_LOAD_SUM)
-			continue;
-		if (!rp->own_rows) {
-			diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, v->at,
-			        "protocol 'mm-twoshot' cannot do '%s': every rank would sum every "
-			        "row",
-			        rp->func->name);
-			diag_note(d, (struct span){0, 0},
-			          "reduce to own rows; mm-oneshot is to do this, where ranks may "
-			          "diverge");
-			return false;
-		}
-		if (rp->func->deterministic) {
-			diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, v->at,
-			        "protocol 'mm-twoshot' cannot do '%s': it is deterministic, and "
-			        "the switch sums in any order",
-			        rp->func->name);
-			diag_note(d, (struct span){0, 0},
-			          "drop 'deterministic', or wait for p2p-twoshot, which sums in "
-			          "order of ranks");
-			return false;
-		}
-		if (q->type.dtype != v->type.dtype) {
-			diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, v->at,
-			        "protocol 'mm-twoshot' cannot keep the %s sum of %s '%s': the "
-			        "switch rounds it",
-			        ir_dtype_info[v->type.dtype].text,
-			        ir_dtype_info[q->type.dtype].text, q->name);
-			diag_note(
-			        d, (struct span){0, 0},
-			        "drop 'out = %s', or wait for p2p-twoshot, which sums in registers",
-			        ir_dtype_info[v->type.dtype].text);
-			return false;
-		}
-	}
-	return true;
-}
-
-/* The switch moves 32 bits at least; a thread with one 16-bit element of a row, or of a group, has
- * less. */
-static bool check_singles(const struct cg_rowprog *rp, struct diags *d)
-{
-	for (unsigned i = 0; i < rp->nval; i++) {
-		const struct ir_value *v = rp->val[i].ir;
-		const struct ir_param *q = &rp->func->param[v->param];
-
-		if (v->op != IR_OP_LOAD_SUM && v->op != IR_OP_STORE_ALL)
-			continue;
-		if (cg_dtype_bytes(q->type.dtype) >= 4 || q->type.cols * rp->elems >= rp->cols * 2)
-			continue;
-		diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, v->at,
-		        "protocol 'mm-twoshot' cannot move '%s': a thread has one 16-bit element "
-		        "of it",
-		        q->name);
-		diag_note(d, (struct span){0, 0}, "make it f32");
-		return false;
-	}
-	return true;
-}
-
-static bool refuse(const struct cg_rowprog *rp, struct diags *d, const char *why, const char *fix)
-{
-	diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, rp->func->at, "%s", why);
-	diag_note(d, (struct span){0, 0}, "%s", fix);
-	return false;
-}
-
-static bool choose_protocol(struct cg_plan *p, const struct cg_rowprog *rp,
-                            const struct cg_options *o, struct arena *a, struct diags *d)
-{
-	const char *name = rp->func->name;
-
-	p->communicates = rp->sums || rp->gathers;
-	p->protocol = o->protocol != CG_AUTO ? o->protocol
-	              : p->communicates      ? CG_MM_TWOSHOT
-	                                     : CG_LOCAL;
-	if (!p->communicates)
-		return true;
-	if (p->protocol == CG_LOCAL)
-		return refuse(
-		        rp, d,
-		        arena_printf(a, "protocol 'local' cannot do '%s': it communicates", name),
-		        "use --protocol mm-twoshot, or auto");
-	if (o->target->sm < 90)
-		return refuse(
-		        rp, d,
-		        arena_printf(a,
-		                     "protocol 'mm-twoshot' needs sm_90 or later, the target is %s",
-		                     o->target->name),
-		        "in-switch reduction came with sm_90: use --target sm_90");
-	return check_sums(rp, d) && check_singles(rp, d);
-}
-
 /* Every row of a parameter begins where its vectors may be accessed. */
 static bool check_align(const struct cg_rowprog *rp, struct diags *d)
 {
@@ -300,7 +243,7 @@ static bool check_align(const struct cg_rowprog *rp, struct diags *d)
 bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct cg_options *o,
                   struct arena *a, struct diags *d)
 {
-	uint64_t bytes = row_bytes(rp);
+	uint64_t bytes;
 	unsigned want, limit;
 
 	*p = (struct cg_plan){.order = o->order,
@@ -309,7 +252,7 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	                      .cols = rp->cols,
 	                      .elems = rp->elems,
 	                      .own_rows = rp->own_rows};
-	if (!check_options(o, rp->func, d) || !choose_protocol(p, rp, o, a, d) ||
+	if (!check_options(o, rp->func, d) || !cg_protocol_choose(p, rp, o, a, d) ||
 	    !check_align(rp, d))
 		return false;
 	p->max_ctas = o->max_ctas && o->max_ctas < CG_MAX_CTAS ? o->max_ctas : CG_MAX_CTAS;
@@ -318,12 +261,15 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	for (unsigned l = 0; l < rp->nlevel; l++)
 		p->stages += rp->level[l].nrow > 0;
 	limit = reg_limit(p);
+	bytes = row_bytes(p, rp);
 	want = bytes ? (unsigned)((BYTES_IN_FLIGHT + bytes - 1) / bytes) : 1;
 	p->in_flight = want < 1 ? 1 : want > MAX_IN_FLIGHT ? MAX_IN_FLIGHT : want;
 	if (o->in_flight)
 		p->in_flight = o->in_flight;
 	while (estimate(p, rp) + MARGIN > limit && p->in_flight > 1 && !o->in_flight)
 		p->in_flight--;
+	while (estimate(p, rp) + MARGIN > limit && p->sum_ranks > 1)
+		p->sum_ranks = (p->sum_ranks + 1) / 2;
 	p->est_regs = estimate(p, rp);
 	if (p->vecs > MAX_VECS ||
 	    (p->est_regs + WIDE_MARGIN > limit && p->vecs * p->elems > ELEMS_PER_THREAD)) {
@@ -335,7 +281,7 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 		return false;
 	}
 	p->keep_weights = p->est_regs + weight_regs(p, rp) + MARGIN <= limit;
-	p->bytes_in_flight = bytes * p->in_flight;
+	p->bytes_in_flight = row_bytes(p, rp) * p->in_flight;
 	p->smem = smem_bytes(p, rp);
 	p->why = arena_printf(a, "%u elements a thread; %u registers estimated of %u; %s",
 	                      p->vecs * p->elems, p->est_regs, limit,

@@ -307,7 +307,7 @@ bool cg_value_held(const struct cg_value *v, unsigned l)
 {
 	bool made_early = v->home == CG_HOME_ROW || v->reduces;
 
-	if (!v->used || cg_is_load(v->ir) || v->last <= l)
+	if (!v->used || cg_in_slot(v) || v->last <= l)
 		return false;
 	if (v->home != CG_HOME_ROW && v->home != CG_HOME_ELEM)
 		return false;

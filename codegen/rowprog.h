@@ -31,6 +31,7 @@ struct cg_value {
 	unsigned level;       /* the first level in which it can be evaluated */
 	uint32_t used;        /* bit l: level l reads it */
 	unsigned first, last; /* level of the first and last use; first > last: none */
+	bool summed;          /* LOAD_SUM: made in level 0 from the addends of all ranks */
 
 	/* state of the emitters: registers, by vector and element; kind PTX_NONE: not made yet */
 	struct ptx_opnd *f; /* f32 (or predicates of a bool) */
@@ -70,6 +71,12 @@ static inline struct cg_value *cg_value_of(const struct ir_value *v)
 static inline bool cg_is_load(const struct ir_value *v)
 {
 	return v->op == IR_OP_LOAD_SUM || (v->op == IR_OP_LOAD && v->type.ndim == 2);
+}
+
+/* A load whose registers are the value, until its last use. */
+static inline bool cg_in_slot(const struct cg_value *v)
+{
+	return cg_is_load(v->ir) && !v->summed;
 }
 
 /* A load of a weight or a scalar in memory, which no row changes. */

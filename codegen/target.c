@@ -22,8 +22,11 @@ static const struct cg_target targets[] = {
 static const char *const orders[] = {
 	[CG_FORMAL] = "formal", [CG_HW] = "hw", [CG_STRICT] = "strict",
 };
-static const char *const protocols[CG_NPROTOCOLS] = {
-	[CG_AUTO] = "auto", [CG_MM_TWOSHOT] = "mm-twoshot", [CG_LOCAL] = "local",
+const struct cg_protocol_info cg_protocol_info[CG_NPROTOCOLS] = {
+	[CG_AUTO] = {"auto", CG_ROWS_OWN, CG_SYM_NONE, 0, "chosen"},
+#define CG_PROTOCOL(ID, spelling, rows, memory, sm, doc) \
+	[CG_##ID] = {spelling, CG_ROWS_##rows, CG_SYM_##memory, sm, doc},
+#include "codegen/protocols.def"
 };
 /* clang-format on */
 
@@ -39,12 +42,31 @@ static int find(const char *const *names, size_t n, const char *s)
 
 int cg_protocol_by_name(const char *s)
 {
-	return find(protocols, COUNT(protocols), s);
+	for (int i = 0; i < CG_NPROTOCOLS; i++)
+		if (strcmp(cg_protocol_info[i].name, s) == 0)
+			return i;
+	return -1;
 }
 
 const char *cg_protocol_name(enum cg_protocol p)
 {
-	return (size_t)p < COUNT(protocols) ? protocols[p] : "?";
+	return p < CG_NPROTOCOLS ? cg_protocol_info[p].name : "?";
+}
+
+const char *cg_protocol_names(struct arena *a, unsigned rows)
+{
+	const char *s = "";
+
+	for (int i = CG_AUTO + 1; i < CG_NPROTOCOLS; i++)
+		if (rows >> cg_protocol_info[i].rows & 1)
+			s = arena_printf(a, "%s%s%s", s, *s ? ", " : "", cg_protocol_info[i].name);
+	return s;
+}
+
+enum ir_rows cg_protocol_rows(enum cg_protocol p)
+{
+	return p < CG_NPROTOCOLS && cg_protocol_info[p].rows == CG_ROWS_ALL ? IR_ROWS_ALL
+	                                                                    : IR_ROWS_OWN;
 }
 
 int cg_order_by_name(const char *s)

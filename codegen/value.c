@@ -152,7 +152,7 @@ void cg_eval_row(struct cg_emit *e, unsigned level)
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];
 
-		if (v->home == CG_HOME_ROW && v->used && level == 0 && cg_is_load(v->ir))
+		if (v->home == CG_HOME_ROW && v->used && level == 0 && cg_in_slot(v))
 			take_scalar(e, v);
 		if (v->home == CG_HOME_ROW && v->level == level && computed(v))
 			eval_scalar(e, v);
@@ -222,7 +222,7 @@ void cg_forget(struct cg_emit *e, unsigned level)
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];
 		unsigned n = e->p->vecs * v->n;
-		bool keep = cg_value_held(v, level) || cg_is_load(v->ir);
+		bool keep = cg_value_held(v, level) || cg_in_slot(v);
 
 		if (!by_element(v))
 			continue;

@@ -15,17 +15,38 @@ struct cg_ws_record {
 	uint32_t kind;   /* enum cg_ws_abort; written last */
 	uint32_t kernel; /* low 32 bits of the contract hash */
 	uint32_t rank, cta;
-	uint32_t phase; /* 0: entry barrier, 1: exit barrier */
+	uint32_t phase; /* 0: entry barrier, or a pusher's header; 1: exit barrier; 2: poll of a row
+	                 */
 	uint32_t peer;
-	uint64_t expected, seen; /* the slot's word */
+	uint64_t expected, seen; /* the slot's word; phase 2: seen is {word, row} */
 };
 
 enum cg_ws_abort {
 	CG_WS_GOOD,
 	CG_WS_TIMEOUT,
 	CG_WS_CONTRACT,
-	CG_WS_PEER
-}; /* PEER: another rank aborted */
+	CG_WS_PEER, /* another rank aborted */
+	CG_WS_ROWS, /* the exchange buffer is too small: expected bytes of a third of it, and seen
+	             */
+};
+
+/*
+ * State of a protocol that pushes (push.c), one set for each: the launch number, and what the
+ * launch before left in its third of the exchange buffer.  `stride` is set by the host, once.
+ */
+struct cg_push_state {
+	uint32_t phase;  /* launches with rows so far; modulo 3 the third of the buffer */
+	uint32_t done;   /* CTAs of this launch that have finished */
+	uint64_t dirty;  /* bytes to clear, from the third's beginning */
+	uint64_t stride; /* bytes of a third: a multiple of 16 */
+	uint64_t reserved;
+};
+#define CG_PUSH_WRAP 0xffffffffu /* launch numbers stay below: a multiple of three */
+enum { CG_PUSH_PEER, CG_PUSH_MULTICAST, CG_NPUSH };
+
+/* A third begins with {launch number, T xor kernel} of every source rank, two words each. */
+#define CG_XCHG_HEAD 128
+#define CG_XCHG_FILL 0x80000000u
 
 struct cg_workspace {
 	uint32_t abort; /* sticky, set on all ranks; tested at entry and in every spin; reset
@@ -34,7 +55,9 @@ struct cg_workspace {
 	uint64_t limit_ns; /* longest spin in %globaltimer ns; 0: CG_DEFAULT_LIMIT_NS; set by the
 	                      host */
 	struct cg_ws_record record;
-	uint8_t pad[256 - 16 - sizeof(struct cg_ws_record)];
+	struct cg_push_state push[CG_NPUSH];
+	uint8_t pad[256 - 16 - sizeof(struct cg_ws_record) -
+	            CG_NPUSH * sizeof(struct cg_push_state)];
 	uint32_t epoch[CG_MAX_CTAS]; /* of this rank's CTA; own copy only; wrap-safe */
 	uint64_t slot[CG_MAX_CTAS]
 	             [CG_MAX_RANKS]; /* slot[cta][source]: {low: epoch, high: T xor kernel} */

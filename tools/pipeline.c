@@ -90,6 +90,7 @@ static void keep_stage(void *ctx, const char *pass, const struct ir_module *m, e
 enum status pipe_passes(struct pipe *p, struct strbuf *dump)
 {
 	struct ir_pass_options o = {.tp = p->args->tp,
+	                            .rows = cg_protocol_rows(p->args->protocol),
 	                            .stop_after = p->args->stop_after,
 	                            .dump = dump,
 	                            .hook = p->keep_stages ? keep_stage : NULL,

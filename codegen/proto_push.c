@@ -1,0 +1,632 @@
+/*
+ * push and mm-push: the data are the flag (facts: ptx.md section 6; doc/protocols.md has the
+ *argument).
+ *
+ * The exchange buffer has three thirds, used in turn.  A third holds a header of each source rank,
+ *then rows; in a row the sources one after the other, so that what a launch dirties is one block
+ *from the third's beginning, whatever the kernel:
+ *
+ *	{number, tag} x CG_MAX_RANKS   row 0: rank 0, rank 1, ...   row 1: ...
+ *
+ * Every 32-bit word is the sentinel until its payload comes.  A launch pushes its own rows to all
+ *ranks, clears what the launch before dirtied, and then polls and sums row by row.
+ */
+#include "codegen/emit.h"
+#include <assert.h>
+
+static_assert(offsetof(struct cg_workspace, push) == 56 && sizeof(struct cg_push_state) == 32 &&
+                      offsetof(struct cg_workspace, epoch) == 256,
+              "the push state is where padding was");
+static_assert(CG_XCHG_HEAD == 8 * CG_MAX_RANKS, "a header of two words for each rank");
+
+#define PUSH_WORDS 32 /* registers of rows that are on their way to the peers */
+
+struct cg_push {
+	struct ptx_opnd ws, state;      /* b64 */
+	struct ptx_opnd phase;          /* b32: this launch's number */
+	struct ptx_opnd number, tag;    /* b32: the header, as pushed */
+	struct ptx_opnd here, need;     /* b64: offset of this launch's third; bytes it dirties */
+	struct ptx_opnd verdict;        /* b32: the shared word in use */
+	struct ptx_opnd sentinel, zero; /* b32 registers */
+};
+
+static const struct ptx_mod strong = {.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL};
+
+/* ---- where things are ---- */
+
+uint32_t cg_exchange_fill(void)
+{
+	return CG_XCHG_FILL;
+}
+
+uint64_t cg_exchange_bytes(const struct cg_plan *p, uint64_t rows)
+{
+	return p->xchg_row ? 3 * (CG_XCHG_HEAD + rows * p->tp * p->xchg_row) : 0;
+}
+
+/* Bytes of one vector of a value in a row: whole words. */
+static unsigned vec_bytes(const struct cg_rowprog *rp, const struct cg_value *v)
+{
+	return 4 * cg_sum_words(rp, v);
+}
+
+static bool pushed(const struct cg_value *v)
+{
+	return v->ir->op == IR_OP_LOAD_SUM && v->used;
+}
+
+/* Bytes of a pushed value's part of a row, padded so that the next is aligned. */
+static uint32_t value_bytes(const struct cg_rowprog *rp, const struct cg_value *v)
+{
+	unsigned vecs = v->home == CG_HOME_ROW ? 1 : rp->nvec;
+
+	return (vecs * vec_bytes(rp, v) + 15) / 16 * 16;
+}
+
+uint32_t cg_push_row(const struct cg_rowprog *rp)
+{
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < rp->nval; i++)
+		if (pushed(&rp->val[i]))
+			n += value_bytes(rp, &rp->val[i]);
+	return n;
+}
+
+/* Where in a source's row the value begins. */
+static uint32_t value_offset(const struct cg_rowprog *rp, const struct cg_value *v)
+{
+	uint32_t n = 0;
+
+	for (const struct cg_value *u = rp->val; u < v; u++)
+		if (pushed(u))
+			n += value_bytes(rp, u);
+	return n;
+}
+
+/* Bytes from the buffer's beginning to the thread's part of source rank 0's row. */
+static struct ptx_opnd row_at(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd row)
+{
+	struct ptx_opnd at = ptx_mad_wide(
+	        e->f, PTX_T_u32, row, ptx_imm((int64_t)e->p->tp * e->p->xchg_row), e->push->here);
+
+	if (v->home == CG_HOME_ROW)
+		return at;
+	return ptx_mad_wide(e->f, PTX_T_u32, e->tid, ptx_imm(vec_bytes(e->rp, v)), at);
+}
+
+static int64_t vec_at(const struct cg_emit *e, const struct cg_value *v, unsigned vec)
+{
+	return (int64_t)CG_XCHG_HEAD + value_offset(e->rp, v) +
+	       (int64_t)vec * e->p->threads * vec_bytes(e->rp, v);
+}
+
+/* ---- verdicts: a CTA goes on together or not at all ---- */
+
+static struct ptx_opnd verdict_at(struct cg_emit *e, unsigned k)
+{
+	return ptx_at(e->flag, 4 * (int64_t)k);
+}
+
+/* All threads; jumps to `leave` when one of them has set the word. */
+static void agree(struct cg_emit *e, struct ptx_opnd word, struct ptx_opnd leave)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd v;
+
+	ptx_bar_sync(f, ptx_imm(0));
+	v = ptx_ld(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, word);
+	v = ptx_setp(f, PTX_NE, PTX_T_u32, v, ptx_imm(0));
+	ptx_guard(f, v, false);
+	ptx_bra(f, leave);
+	ptx_unguard(f);
+}
+
+/* The next row's word: not the one that slow threads may still be reading. */
+static void agree_on_row(struct cg_emit *e, struct ptx_opnd leave)
+{
+	struct ptx_opnd v = e->push->verdict;
+
+	agree(e, ptx_at(v, 0), leave);
+	ptx_put_xor(e->f, PTX_T_b32, v, v, ptx_imm(4));
+}
+
+static bool fail(struct cg_emit *e, const struct cg_failure *x)
+{
+	if (!cg_record(e, x))
+		return false;
+	ptx_red(e->f, ptx_MODS(.space = PTX_SHARED, .red = PTX_OR), PTX_T_b32,
+	        ptx_at(e->push->verdict, 0), ptx_mov(e->f, PTX_T_b32, ptx_imm(1)));
+	return true;
+}
+
+static struct ptx_opnd pair_of(struct cg_emit *e, struct ptx_opnd low, struct ptx_opnd high)
+{
+	const struct ptx_opnd half[2] = {low, high};
+
+	return ptx_mov(e->f, PTX_T_b64, ptx_vec_of(half, 2));
+}
+
+static struct ptx_opnd header_word(struct cg_emit *e)
+{
+	return pair_of(e, e->push->number, e->push->tag);
+}
+
+/* ---- entry ---- */
+
+/* Payload must not look like the sentinel: that word is -0 (and +0, in 16-bit pairs), and becomes
+ * +0, which no sum can tell. */
+static struct ptx_opnd sanitised(struct cg_emit *e, struct ptx_opnd w)
+{
+	struct ptx_opnd same = ptx_setp(e->f, PTX_EQ, PTX_T_b32, w, e->push->sentinel);
+
+	return ptx_selp(e->f, PTX_T_b32, e->push->zero, w, same);
+}
+
+static void read_state(struct cg_emit *e, struct cg_push *p)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd third;
+
+	p->ws = cg_arg_load(e, CG_ARG_WS_UC, 0);
+	p->state = ptx_add(
+	        f, PTX_T_s64, p->ws,
+	        ptx_imm((int64_t)offsetof(struct cg_workspace, push) +
+	                cg_push_set(e->p->protocol) * (int64_t)sizeof(struct cg_push_state)));
+	p->phase = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u32, ptx_at(p->state, 0));
+	third = ptx_rem(f, PTX_T_u32, p->phase, ptx_imm(3));
+	p->here = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
+	                 ptx_at(p->state, offsetof(struct cg_push_state, stride)));
+	p->here = ptx_mul(f, PTX_T_u64, p->here, ptx_cvt(f, PTX_T_u64, PTX_T_u32, third));
+	p->need = ptx_mad_wide(f, PTX_T_u32, e->T, ptx_imm((int64_t)e->p->tp * e->p->xchg_row),
+	                       ptx_mov(f, PTX_T_u64, ptx_imm(CG_XCHG_HEAD)));
+	p->sentinel = ptx_mov(f, PTX_T_b32, ptx_imm(CG_XCHG_FILL));
+	p->zero = ptx_mov(f, PTX_T_b32, ptx_imm(0));
+	p->number = sanitised(e, p->phase);
+	p->tag = sanitised(e,
+	                   ptx_xor(f, PTX_T_b32, e->T, ptx_imm((int64_t)(uint32_t)e->k->contract)));
+}
+
+/* Thread 0: is the workspace dead, or the buffer too small? */
+static bool check_state(struct cg_emit *e, struct cg_push *p, struct ptx_opnd leave)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd join = ptx_label_new(f, "alive"), fits = ptx_label_new(f, "fits"), dead,
+	                stride, zero = ptx_mov(f, PTX_T_u32, ptx_imm(0));
+	struct cg_failure x = {.ws = p->ws, .peer = e->rank, .expected = p->need};
+
+	ptx_guard(f, e->tid0, true);
+	ptx_bra(f, join);
+	ptx_unguard(f);
+	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 1), zero);
+	dead = ptx_ld(f, strong, PTX_T_u32, ptx_at(p->ws, 0));
+	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 0), dead);
+	x.seen = stride = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
+	                         ptx_at(p->state, offsetof(struct cg_push_state, stride)));
+	ptx_guard(f, ptx_setp(f, PTX_LE, PTX_T_u64, p->need, stride), false);
+	ptx_bra(f, fits);
+	ptx_unguard(f);
+	x.why = ptx_mov(f, PTX_T_u32, ptx_imm(CG_WS_ROWS));
+	if (!cg_record(e, &x))
+		return false;
+	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 0), x.why);
+	ptx_place(f, fits);
+	/* All that this rank did before the launch is released by thread 0's words. */
+	if (!ptx_expand(f, "acquire", NULL, 0, e->d))
+		return false;
+	ptx_place(f, join);
+	agree(e, verdict_at(e, 0), leave);
+	return true;
+}
+
+/* ---- pushing ---- */
+
+/* Where stores to all ranks go: one multicast address, or every peer's. */
+static unsigned nstores(const struct cg_emit *e)
+{
+	return e->ops->xchg == CG_ARG_XCHG_PEERS ? e->p->tp : 1;
+}
+
+static struct ptx_opnd store_base(struct cg_emit *e, unsigned i)
+{
+	return e->ops->xchg == CG_ARG_XCHG_PEERS ? cg_arg_peer(e, CG_ARG_XCHG_PEERS, 0, i)
+	                                         : cg_arg_load(e, CG_ARG_XCHG_MC, 0);
+}
+
+static void store_words(struct cg_emit *e, struct ptx_opnd at, const struct ptx_opnd *word,
+                        unsigned n)
+{
+	struct ptx_mod mod = strong;
+
+	mod.vec = cg_vec_mod(n);
+	if (e->ops->xchg == CG_ARG_XCHG_PEERS)
+		ptx_st(e->f, mod, PTX_T_b32, at, cg_vec_of(word, n));
+	else
+		ptx_mm_st(e->f, mod, PTX_T_f32, at, cg_vec_of(word, n));
+}
+
+/* CTA 0, warp 0: lane i tells rank i, or lane 0 all. */
+static void push_header(struct cg_emit *e, const struct cg_push *p)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd skip = ptx_label_new(f, "told"), at, mine, word[2] = {p->number, p->tag};
+	bool peers = e->ops->xchg == CG_ARG_XCHG_PEERS;
+
+	mine = ptx_setp(f, PTX_LT, PTX_T_u32, e->tid, ptx_imm(peers ? e->p->tp : 1));
+	mine = ptx_setpb(f, PTX_EQ, PTX_B_AND, PTX_T_u32, e->cta, ptx_imm(0), mine);
+	ptx_guard(f, mine, true);
+	ptx_bra(f, skip);
+	ptx_unguard(f);
+	at = peers ? cg_arg_peer_of(e, CG_ARG_XCHG_PEERS, 0, e->tid) : store_base(e, 0);
+	at = ptx_add(f, PTX_T_s64, at, p->here);
+	at = ptx_mad_wide(f, PTX_T_u32, e->rank, ptx_imm(8), at);
+	store_words(e, ptx_at(at, 0), word, 2);
+	ptx_place(f, skip);
+}
+
+/* A loaded register as a word. */
+static struct ptx_opnd word_of(struct cg_emit *e, struct ptx_opnd reg)
+{
+	struct ptx_opnd half[2], w;
+
+	if (reg.cls == PTX_C_B32)
+		return reg;
+	if (reg.cls == PTX_C_B16) {
+		half[0] = reg;
+		half[1] = ptx_mov(e->f, PTX_T_b16, ptx_imm(0));
+		return ptx_mov(e->f, PTX_T_b32, ptx_vec_of(half, 2));
+	}
+	w = ptx_reg(e->f, PTX_C_B32);
+	ptx_put_mov(e->f, PTX_T_b32, w, reg);
+	return w;
+}
+
+static void push_value(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd row,
+                       struct ptx_opnd valid, const struct ptx_opnd *reg)
+{
+	struct ptx_fn *f = e->f;
+	unsigned words = cg_sum_words(e->rp, v), vecs = cg_vecs_of(e, v);
+	struct ptx_opnd at = row_at(e, v, row),
+	                *word = arena_news(e->a, struct ptx_opnd, vecs * words);
+
+	at = ptx_mad_wide(f, PTX_T_u32, e->rank, ptx_imm(e->p->xchg_row), at);
+	for (unsigned i = 0; i < vecs * words; i++)
+		word[i] = sanitised(e, word_of(e, reg[i]));
+	for (unsigned s = 0; s < nstores(e); s++) {
+		struct ptx_opnd to = ptx_add(f, PTX_T_s64, at, store_base(e, s)), guard;
+
+		for (unsigned vec = 0; vec < vecs; vec++) {
+			guard = v->home == CG_HOME_ROW ? ptx_and(f, PTX_T_pred, valid, e->tid0)
+			        : cg_partial(e, vec)   ? ptx_and(f, PTX_T_pred, valid, e->live)
+			                               : valid;
+			ptx_guard(f, guard, false);
+			for (unsigned i = 0; i < words; i += 4)
+				store_words(e, ptx_at(to, vec_at(e, v, vec) + 4 * (int64_t)i),
+				            &word[vec * words + i], words - i < 4 ? words - i : 4);
+			ptx_unguard(f);
+		}
+	}
+}
+
+/* Registers of one row on its way. */
+static unsigned row_words(const struct cg_emit *e)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < e->rp->nval; i++)
+		if (pushed(&e->rp->val[i]))
+			n += cg_vecs_of(e, &e->rp->val[i]) * cg_sum_words(e->rp, &e->rp->val[i]);
+	return n;
+}
+
+struct going { /* a row on its way */
+	struct ptx_opnd row, valid, **reg;
+};
+
+static struct going load_own_row(struct cg_emit *e, struct ptx_opnd row)
+{
+	struct going g = {row, ptx_setp(e->f, PTX_LT, PTX_T_u32, row, e->T),
+	                  arena_news(e->a, struct ptx_opnd *, e->rp->nval)};
+	struct cg_row r;
+
+	cg_row_set(&r, row);
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		const struct cg_value *v = &e->rp->val[i];
+
+		if (!pushed(v))
+			continue;
+		g.reg[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
+		cg_addend_regs(e, v, 1, g.reg[i]);
+		cg_load_own(e, v, &r, g.valid, g.reg[i]);
+	}
+	return g;
+}
+
+/* All of the CTA's rows, a few loaded at a time. */
+static void push_rows(struct cg_emit *e)
+{
+	struct ptx_fn *f = e->f;
+	unsigned words = row_words(e), n = PUSH_WORDS / (words ? words : 1);
+	struct ptx_opnd row = ptx_mov(f, PTX_T_u32, e->cta), again = ptx_label_new(f, "push"),
+	                done = ptx_label_new(f, "pushed");
+	struct going g[4];
+
+	n = n > 4 ? 4 : n ? n : 1;
+	ptx_place(f, again);
+	ptx_guard(f, ptx_setp(f, PTX_GE, PTX_T_u32, row, e->T), false);
+	ptx_bra(f, done);
+	ptx_unguard(f);
+	for (unsigned i = 0; i < n; i++) {
+		g[i] = load_own_row(e, ptx_mov(f, PTX_T_u32, row));
+		ptx_put_add(f, PTX_T_u32, row, row, e->grid);
+	}
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned k = 0; k < e->rp->nval; k++)
+			if (pushed(&e->rp->val[k]))
+				push_value(e, &e->rp->val[k], g[i].row, g[i].valid, g[i].reg[k]);
+	ptx_bra(f, again);
+	ptx_place(f, done);
+}
+
+/* What the launch before dirtied, whatever its grid; strongly, since peers wrote the same words. */
+static void clear(struct cg_emit *e, const struct cg_push *p)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd at, base, third, dirty, step, again = ptx_label_new(f, "clear"),
+	                                              done = ptx_label_new(f, "cleared");
+	const struct ptx_opnd fill[4] = {p->sentinel, p->sentinel, p->sentinel, p->sentinel};
+	struct ptx_mod mod = strong;
+
+	mod.vec = 4;
+	dirty = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
+	               ptx_at(p->state, offsetof(struct cg_push_state, dirty)));
+	third = ptx_rem(f, PTX_T_u32, p->phase, ptx_imm(3));
+	third = ptx_rem(f, PTX_T_u32, ptx_add(f, PTX_T_u32, third, ptx_imm(2)), ptx_imm(3));
+	base = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
+	              ptx_at(p->state, offsetof(struct cg_push_state, stride)));
+	base = ptx_mul(f, PTX_T_u64, base, ptx_cvt(f, PTX_T_u64, PTX_T_u32, third));
+	base = ptx_add(f, PTX_T_s64, base, cg_arg_load(e, CG_ARG_XCHG_UC, 0));
+	at = ptx_mad(f, PTX_T_u32, e->cta, ptx_imm(e->p->threads), e->tid);
+	at = ptx_mul_wide(f, PTX_T_u32, at, ptx_imm(16));
+	step = ptx_mul_wide(f, PTX_T_u32, e->grid, ptx_imm(16 * (int64_t)e->p->threads));
+	ptx_place(f, again);
+	ptx_guard(f, ptx_setp(f, PTX_GE, PTX_T_u64, at, dirty), false);
+	ptx_bra(f, done);
+	ptx_unguard(f);
+	ptx_st(f, mod, PTX_T_b32, ptx_at(ptx_add(f, PTX_T_s64, base, at), 0), ptx_vec_of(fill, 4));
+	ptx_put_add(f, PTX_T_u64, at, at, step);
+	ptx_bra(f, again);
+	ptx_place(f, done);
+}
+
+/* Warp 0 of every CTA: all ranks launched the same. */
+static bool compare_headers(struct cg_emit *e, const struct cg_push *p)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd good = cg_only_warp0(e, "agreed"), source, head;
+	struct cg_failure x = {.ws = p->ws,
+	                       .why = ptx_reg(f, PTX_C_B32),
+	                       .seen = ptx_reg(f, PTX_C_B64),
+	                       .expected = header_word(e)};
+	struct ptx_opnd stop = ptx_reg(f, PTX_C_PRED);
+
+	x.peer = source = ptx_min(f, PTX_T_u32, e->lane, ptx_imm(e->p->tp - 1));
+	head = ptx_add(f, PTX_T_s64, cg_arg_load(e, CG_ARG_XCHG_UC, 0), p->here);
+	head = ptx_mad_wide(f, PTX_T_u32, source, ptx_imm(8), head);
+	if (!CG_EXPAND(e, "push_header", {"ws", p->ws}, {"head", head}, {"number", p->number},
+	               {"tag", p->tag}, {"sentinel", ptx_imm(CG_XCHG_FILL)},
+	               {"default", ptx_imm(CG_DEFAULT_LIMIT_NS)}, {"seen", x.seen}, {"why", x.why},
+	               {"stop", stop}))
+		return false;
+	ptx_guard(f, stop, true);
+	ptx_bra(f, good);
+	ptx_unguard(f);
+	if (!fail(e, &x))
+		return false;
+	ptx_place(f, good);
+	return true;
+}
+
+/* No rows: the state stays as it is. */
+static void skip_without_rows(struct cg_emit *e, struct ptx_opnd to)
+{
+	ptx_guard(e->f, ptx_setp(e->f, PTX_EQ, PTX_T_u32, e->T, ptx_imm(0)), false);
+	ptx_bra(e->f, to);
+	ptx_unguard(e->f);
+}
+
+bool cg_push_entry(struct cg_emit *e, struct ptx_opnd leave)
+{
+	struct ptx_fn *f = e->f;
+	struct cg_push *p = e->push = arena_new(e->a, struct cg_push);
+	struct ptx_opnd empty = ptx_label_new(f, "entered");
+
+	e->flag = ptx_var_add(f, PTX_SHARED, PTX_T_u32, 8, 2, "dead");
+	skip_without_rows(e, empty);
+	read_state(e, p);
+	if (!check_state(e, p, leave))
+		return false;
+	p->verdict = ptx_mov(f, PTX_T_u32, e->flag);
+	p->verdict = ptx_add(f, PTX_T_u32, p->verdict, ptx_imm(4));
+	push_header(e, p);
+	push_rows(e);
+	clear(e, p);
+	if (!compare_headers(e, p))
+		return false;
+	ptx_place(f, empty);
+	return true;
+}
+
+/* ---- polling ---- */
+
+static struct ptx_opnd any_missing(struct cg_emit *e, const struct ptx_opnd *word, unsigned n)
+{
+	struct ptx_opnd p = {0};
+
+	for (unsigned i = 0; i < n; i++)
+		p = p.kind ? ptx_setpb(e->f, PTX_EQ, PTX_B_OR, PTX_T_b32, word[i],
+		                       e->push->sentinel, p)
+		           : ptx_setp(e->f, PTX_EQ, PTX_T_b32, word[i], e->push->sentinel);
+	return p;
+}
+
+struct poll {
+	struct cg_value *v;
+	struct ptx_opnd at;    /* b64 */
+	struct ptx_opnd *word; /* [rank of the group][vector][word] */
+	unsigned first, n;     /* ranks */
+	unsigned words, vecs;
+};
+
+static void load_words(struct cg_emit *e, const struct poll *q)
+{
+	struct ptx_mod mod = strong;
+
+	for (unsigned g = 0; g < q->n; g++)
+		for (unsigned vec = 0; vec < q->vecs; vec++) {
+			int64_t at =
+			        vec_at(e, q->v, vec) + (int64_t)(q->first + g) * e->p->xchg_row;
+
+			if (q->v->home == CG_HOME_ELEM && cg_partial(e, vec))
+				ptx_guard(e->f, e->live, false);
+			for (unsigned i = 0; i < q->words; i += 4) {
+				unsigned n = q->words - i < 4 ? q->words - i : 4;
+
+				mod.vec = cg_vec_mod(n);
+				ptx_put_ld(
+				        e->f, mod, PTX_T_b32,
+				        cg_vec_of(&q->word[(g * q->vecs + vec) * q->words + i], n),
+				        ptx_at(q->at, at + 4 * (int64_t)i));
+			}
+			ptx_unguard(e->f);
+		}
+}
+
+/* Whose word is missing: the last rank of the group that lacks one, and the word's value is known.
+ */
+static struct ptx_opnd missing_rank(struct cg_emit *e, const struct poll *q)
+{
+	unsigned each = q->vecs * q->words;
+	struct ptx_opnd peer = ptx_mov(e->f, PTX_T_u32, ptx_imm(q->first));
+
+	for (unsigned g = 1; g < q->n; g++)
+		peer = ptx_selp(e->f, PTX_T_u32, ptx_imm(q->first + g), peer,
+		                any_missing(e, &q->word[g * each], each));
+	return peer;
+}
+
+static bool poll(struct cg_emit *e, const struct poll *q)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd again = ptx_label_new(f, "poll"), got = ptx_label_new(f, "got"),
+	                since = ptx_mov(f, PTX_T_u64, ptx_imm(0)), stop = ptx_reg(f, PTX_C_PRED);
+	struct cg_failure x = {.ws = e->push->ws, .why = ptx_reg(f, PTX_C_B32), .phase = 2};
+
+	ptx_place(f, again);
+	load_words(e, q);
+	ptx_guard(f, any_missing(e, q->word, q->n * q->vecs * q->words), true);
+	ptx_bra(f, got);
+	ptx_unguard(f);
+	if (!CG_EXPAND(e, "push_stuck", {"ws", x.ws}, {"since", since},
+	               {"default", ptx_imm(CG_DEFAULT_LIMIT_NS)}, {"why", x.why}, {"stop", stop}))
+		return false;
+	ptx_guard(f, stop, true);
+	ptx_bra(f, again);
+	ptx_unguard(f);
+	x.peer = missing_rank(e, q);
+	x.expected = header_word(e);
+	x.seen = pair_of(e, e->push->sentinel, e->row.index);
+	if (!fail(e, &x))
+		return false;
+	ptx_place(f, got);
+	return true;
+}
+
+/* Words as the registers that sums are made of. */
+static void as_addends(struct cg_emit *e, const struct poll *q, struct ptx_opnd *reg)
+{
+	struct cg_shape sh = cg_shape_of(e, q->v, q->v->ir->param);
+
+	for (unsigned i = 0; i < q->n * q->vecs * q->words; i++)
+		reg[i] = sh.size == 4 ? cg_bits_to_f32(e, q->word[i]) : q->word[i];
+}
+
+static bool consume_value(struct cg_emit *e, struct cg_value *v)
+{
+	unsigned tp = e->p->tp, most = e->p->sum_ranks;
+	struct poll q = {.v = v,
+	                 .at = ptx_add(e->f, PTX_T_s64, row_at(e, v, e->row.index),
+	                               cg_arg_load(e, CG_ARG_XCHG_UC, 0)),
+	                 .words = cg_sum_words(e->rp, v),
+	                 .vecs = cg_vecs_of(e, v)};
+	unsigned each = q.vecs * q.words;
+	struct ptx_opnd *acc = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
+	struct ptx_opnd *reg = arena_news(e->a, struct ptx_opnd, most * each);
+
+	cg_at(e, v);
+	q.word = arena_news(e->a, struct ptx_opnd, most * each);
+	for (q.first = 0; q.first < tp; q.first += most) {
+		q.n = tp - q.first < most ? tp - q.first : most;
+		for (unsigned i = 0; i < q.n * each; i++) {
+			q.word[i] = ptx_reg(e->f, PTX_C_B32);
+			if (v->home == CG_HOME_ELEM && cg_partial(e, i / q.words % q.vecs))
+				ptx_put_mov(e->f, PTX_T_b32, q.word[i], ptx_imm(0));
+		}
+		if (!poll(e, &q))
+			return false;
+		as_addends(e, &q, reg);
+		cg_sum_add(e, v, reg, q.n, acc, !q.first);
+	}
+	cg_sum_round(e, v, acc);
+	return true;
+}
+
+bool cg_push_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave)
+{
+	(void)s;
+	for (unsigned i = 0; i < e->rp->nval; i++)
+		if (pushed(&e->rp->val[i]) && !consume_value(e, &e->rp->val[i]))
+			return false;
+	agree_on_row(e, leave);
+	return true;
+}
+
+/* ---- exit ---- */
+
+/* The CTA that finishes last of all moves the state on: by then all have read it. */
+bool cg_push_exit(struct cg_emit *e)
+{
+	struct ptx_fn *f = e->f;
+	struct cg_push *p = e->push;
+	struct ptx_opnd skip = ptx_label_new(f, "left"), n, zero, last;
+
+	ptx_comment(f, "the state moves on");
+	skip_without_rows(e, skip);
+	agree(e, ptx_at(p->verdict, 0), skip);
+	ptx_guard(f, e->tid0, true);
+	ptx_bra(f, skip);
+	ptx_unguard(f);
+	if (e->p->order != CG_HW && !ptx_expand(f, "acquire", NULL, 0, e->d))
+		return false;
+	n = ptx_atom(f,
+	             ptx_MODS(.order = PTX_ACQ_REL, .scope = PTX_GPU, .space = PTX_GLOBAL,
+	                      .red = PTX_ADD),
+	             PTX_T_u32, ptx_at(p->state, offsetof(struct cg_push_state, done)),
+	             ptx_mov(f, PTX_T_u32, ptx_imm(1)));
+	n = ptx_add(f, PTX_T_u32, n, ptx_imm(1));
+	last = ptx_setp(f, PTX_EQ, PTX_T_u32, n, e->grid);
+	zero = ptx_mov(f, PTX_T_u32, ptx_imm(0));
+	/* launch numbers wrap at a multiple of three */
+	n = ptx_add(f, PTX_T_u32, p->phase, ptx_imm(1));
+	n = ptx_selp(f, PTX_T_u32, zero, n,
+	             ptx_setp(f, PTX_EQ, PTX_T_u32, n, ptx_imm(CG_PUSH_WRAP)));
+	ptx_guard(f, last, false);
+	ptx_st(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u32, ptx_at(p->state, 0), n);
+	ptx_st(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u32,
+	       ptx_at(p->state, offsetof(struct cg_push_state, done)), zero);
+	ptx_st(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
+	       ptx_at(p->state, offsetof(struct cg_push_state, dirty)), p->need);
+	ptx_unguard(f);
+	ptx_place(f, skip);
+	return true;
+}
