@@ -323,6 +323,17 @@ struct going { /* a row on its way */
 	struct ptx_opnd row, valid, **reg;
 };
 
+/* Of rows beyond the last, which are sanitised, but not pushed. */
+static void clear_regs(struct cg_emit *e, const struct ptx_opnd *reg, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (reg[i].cls == PTX_C_F32)
+			ptx_put_mov(e->f, PTX_T_f32, reg[i], ptx_f32(0.0f));
+		else
+			ptx_put_mov(e->f, reg[i].cls == PTX_C_B16 ? PTX_T_b16 : PTX_T_b32, reg[i],
+			            ptx_imm(0));
+}
+
 static struct going load_own_row(struct cg_emit *e, struct ptx_opnd row)
 {
 	struct going g = {row, ptx_setp(e->f, PTX_LT, PTX_T_u32, row, e->T),
@@ -337,6 +348,7 @@ static struct going load_own_row(struct cg_emit *e, struct ptx_opnd row)
 			continue;
 		g.reg[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
 		cg_addend_regs(e, v, 1, g.reg[i]);
+		clear_regs(e, g.reg[i], cg_vecs_of(e, v) * cg_sum_words(e->rp, v));
 		cg_load_own(e, v, &r, g.valid, g.reg[i]);
 	}
 	return g;

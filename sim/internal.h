@@ -7,7 +7,7 @@
 #pragma once
 #include "sim/sim.h"
 
-enum { SIM_LANES = 32, SIM_STREAMS = 4, SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_POLLS = 6 };
+enum { SIM_LANES = 32, SIM_STREAMS = 4, SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_POLLS = 24 };
 #define SIM_ALL_LANES UINT32_C(0xffffffff)
 #define SIM_NOREG     UINT32_MAX
 

@@ -142,6 +142,16 @@ static struct ir_buffer *make_inputs(const struct vf_data *d, struct vf_item *it
 
 /* ---- references ---- */
 
+enum ir_rows vf_carried(const struct vf_data *d)
+{
+	return d->k->k->plan.own_rows ? IR_ROWS_OWN : IR_ROWS_ALL;
+}
+
+bool vf_switch_sums(const struct vf_data *d)
+{
+	return d->k->k->plan.communicates && !d->k->k->plan.sum_ranks;
+}
+
 /* Row t of output p, from whichever rank's buffer the reference put it in. */
 static void find_row(const struct vf_data *d, const struct vf_item *it, const struct ir_buffer *out,
                      unsigned p, int64_t t, const double **v, const double **err)
@@ -204,7 +214,7 @@ static void check_stages(const struct vf_data *d, struct vf_item *it, const stru
                          const struct ir_buffer *want, struct arena *tmp, struct diags *dg)
 {
 	const struct ir_func *f = d->k->f;
-	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, IR_ROWS_OWN};
+	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, vf_carried(d)};
 
 	for (size_t s = 0; s < d->k->nstage; s++) {
 		struct ir_buffer *out = arena_news(tmp, struct ir_buffer, (size_t)f->nparam * o.tp);
@@ -242,7 +252,7 @@ static void make_reference(const struct vf_data *d, struct vf_item *it, const st
                            enum ir_sum sum, struct arena *a)
 {
 	const struct ir_func *f = d->k->f;
-	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, sum, IR_ROWS_OWN};
+	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, sum, vf_carried(d)};
 	struct ir_buffer *out;
 	struct arena tmp;
 	struct diags dg;
@@ -285,7 +295,7 @@ void vf_fill(const struct vf_data *d, struct vf_item *it)
 		it->error = "out of memory";
 		return;
 	}
-	if (d->k->k->plan.communicates)
+	if (vf_switch_sums(d))
 		for (int s = 0; s < SIM_NSUMS; s++)
 			if (d->o.sum < 0 || d->o.sum == s)
 				sums[vf_reference_sum((enum sim_sum)s)] = true;

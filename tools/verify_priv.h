@@ -56,4 +56,22 @@ const char *vf_schedule_text(struct arena *a, const struct vf_schedule *s);
 void vf_run_schedule(const struct vf_data *d, const struct ptx_module *m, const char *text,
                      uint64_t seed, struct arena *a, struct vf_result *r);
 
+/* What buffers of carried parameters hold; do sums depend on the switch? */
+enum ir_rows vf_carried(const struct vf_data *d);
+bool vf_switch_sums(const struct vf_data *d);
+
+struct vf_memory {                /* of a schedule */
+	struct sim_symmetric *at; /* [param] */
+	struct sim_symmetric ws, xchg;
+	uint64_t exchange;            /* bytes of the exchange buffer; 0: none */
+	uint64_t rows[SIM_MAX_RANKS]; /* where T is in device memory */
+};
+
+/* Fills in `ws`, `xchg` and `exchange`. */
+void vf_communication(const struct vf_data *d, struct sim *sim, struct arena *a, unsigned which,
+                      struct vf_memory *m);
+/* The block of arguments, k->param_bytes long. */
+void vf_arguments(const struct cg_kernel *k, const struct vf_memory *m, unsigned rank, uint64_t T,
+                  uint8_t *block);
+
 uint64_t vf_mix(uint64_t a, uint64_t b);

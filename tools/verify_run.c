@@ -26,8 +26,7 @@ struct run {
 	struct vf_result *r;
 	struct vf_schedule schedule;
 	struct sim *sim;
-	struct sim_symmetric *at; /* [param] */
-	struct sim_symmetric ws;
+	struct vf_memory mem;
 	struct step *step;
 	int64_t *had;              /* [rank]: T of the launch before; -1: none */
 	uint8_t *scratch, *canary; /* as large as the largest buffer */
@@ -45,7 +44,8 @@ static struct rows rows_of(const struct run *u, unsigned p, unsigned rank, int64
 	struct ir_type t = u->d->k->f->param[p].type;
 	struct rows r = {0, t.ndim == 2 ? T : 1, 0};
 
-	if (t.ndim == 2 && (t.place == IR_SHARDED || t.place == IR_CARRIED)) {
+	if (t.ndim == 2 &&
+	    (t.place == IR_SHARDED || (t.place == IR_CARRIED && vf_carried(u->d) == IR_ROWS_OWN))) {
 		ir_own_rows(T, u->d->o.tp, rank, &r.begin, &r.end);
 		r.at = c->local_index ? 0 : r.begin;
 	}
@@ -82,7 +82,7 @@ static int64_t capacity(const struct run *u, unsigned p)
 
 static uint64_t address(const struct run *u, unsigned p, unsigned rank, int64_t buffer_row)
 {
-	return u->at[p].uc[rank] + (uint64_t)buffer_row * pitch(u, p);
+	return u->mem.at[p].uc[rank] + (uint64_t)buffer_row * pitch(u, p);
 }
 
 /* ---- failures ---- */
@@ -224,9 +224,9 @@ static bool before(void *ctx, struct sim *sim, unsigned rank)
 		const uint8_t *image = s->item->in[(size_t)p * u->d->o.tp + rank];
 
 		if (resized && f->param[p].mode == IR_IN)
-			sim_undefine(sim, u->at[p].uc[rank], all);
+			sim_undefine(sim, u->mem.at[p].uc[rank], all);
 		else if (resized)
-			sim_write(sim, u->at[p].uc[rank], u->canary, all);
+			sim_write(sim, u->mem.at[p].uc[rank], u->canary, all);
 		if (image)
 			image += (uint64_t)w.begin * row_bytes(u, p);
 		each_row(u, p, rank, w, image);
@@ -347,11 +347,13 @@ static int64_t first_difference(const uint8_t *a, const uint8_t *b)
 static bool check_output(const struct step *s, unsigned p, unsigned rank, struct rows w)
 {
 	struct run *u = s->run;
-	enum ir_sum sum = u->d->k->k->plan.communicates ? vf_reference_sum(u->schedule.sim.sum)
-	                                                : IR_SUM_RANK_ORDER;
+	enum ir_sum sum =
+	        vf_switch_sums(u->d) ? vf_reference_sum(u->schedule.sim.sum) : IR_SUM_RANK_ORDER;
 	const struct vf_ref *ref = &s->item->ref[sum][p];
 	struct ir_type t = u->d->k->f->param[p].type;
-	bool same = t.place == IR_REPLICATED && !u->d->k->f->rank_divergence;
+	bool same = (t.place == IR_REPLICATED ||
+	             (t.place == IR_CARRIED && vf_carried(u->d) == IR_ROWS_ALL)) &&
+	            !(u->d->k->f->rank_divergence && vf_switch_sums(u->d));
 	uint64_t n = row_bytes(u, p), step = pitch(u, p), all = (uint64_t)(w.end - w.begin) * step;
 	int64_t differs = -1;
 
@@ -435,18 +437,18 @@ static void make_memory(struct run *u)
 	const struct cg_kernel *k = u->d->k->k;
 	uint64_t most = 0;
 
-	u->at = arena_news(u->a, struct sim_symmetric, k->nparam ? k->nparam : 1);
+	u->mem.at = arena_news(u->a, struct sim_symmetric, k->nparam ? k->nparam : 1);
 	for (unsigned p = 0; p < k->nparam; p++) {
 		uint64_t n = (uint64_t)capacity(u, p) * pitch(u, p);
 
 		most = n > most ? n : most;
 		if (k->param[p].symmetric != CG_SYM_NONE)
-			u->at[p] = sim_alloc_symmetric(u->sim, n,
-			                               k->param[p].symmetric == CG_SYM_MULTICAST,
-			                               k->param[p].name);
+			u->mem.at[p] = sim_alloc_symmetric(
+			        u->sim, n, k->param[p].symmetric == CG_SYM_MULTICAST,
+			        k->param[p].name);
 		else
 			for (unsigned r = 0; r < u->d->o.tp; r++)
-				u->at[p].uc[r] = sim_alloc(u->sim, r, n, k->param[p].name);
+				u->mem.at[p].uc[r] = sim_alloc(u->sim, r, n, k->param[p].name);
 	}
 	u->scratch = arena_alloc(u->a, most);
 	u->canary = arena_alloc(u->a, most);
@@ -454,31 +456,6 @@ static void make_memory(struct run *u)
 	u->had = arena_news(u->a, int64_t, u->d->o.tp);
 	for (unsigned r = 0; r < u->d->o.tp; r++)
 		u->had[r] = -1;
-}
-
-/* The workspace as after many launches: in some schedules its epochs are about to wrap. */
-static void make_workspace(struct run *u)
-{
-	const struct cg_kernel *k = u->d->k->k;
-	struct cg_workspace *w = arena_new(u->a, struct cg_workspace);
-	uint32_t epoch = u->schedule.which % 4 == 3 ? UINT32_MAX - 2 : 0;
-
-	if (!k->plan.communicates)
-		return;
-	w->limit_ns = (uint64_t)1 << 60; /* a schedule may be slow; deadlocks are found otherwise */
-	for (unsigned c = 0; c < CG_MAX_CTAS; c++) {
-		w->epoch[c] = epoch;
-		for (unsigned r = 0; r < CG_MAX_RANKS; r++)
-			w->slot[c][r] = epoch;
-	}
-	u->ws = sim_alloc_symmetric(u->sim, sizeof *w, true, "workspace");
-	for (unsigned r = 0; r < u->d->o.tp; r++)
-		sim_write(u->sim, u->ws.uc[r], w, sizeof *w);
-}
-
-static void put(uint8_t *block, const struct cg_arg *a, uint64_t v)
-{
-	memcpy(block + a->offset, &v, a->size);
 }
 
 static void launch(struct run *u, const struct sim_kernel *entry, struct step *s, unsigned rank)
@@ -489,22 +466,7 @@ static void launch(struct run *u, const struct sim_kernel *entry, struct step *s
 	unsigned grid = cg_grid(&k->plan, (uint64_t)s->item->T, wish);
 	uint8_t *block = arena_alloc(u->a, k->param_bytes + 8);
 
-	for (unsigned i = 0; i < k->narg; i++) {
-		const struct cg_arg *a = &k->arg[i];
-		uint64_t v[] = {
-		        [CG_ARG_WS_UC] = u->ws.uc[rank],
-		        [CG_ARG_WS_MC] = u->ws.mc,
-		        [CG_ARG_ROWS] = (uint64_t)s->item->T,
-		        [CG_ARG_RANK] = rank,
-		};
-
-		if (a->kind == CG_ARG_UC)
-			put(block, a, u->at[a->param].uc[rank]);
-		else if (a->kind == CG_ARG_MC)
-			put(block, a, u->at[a->param].mc);
-		else
-			put(block, a, v[a->kind]);
-	}
+	vf_arguments(k, &u->mem, rank, (uint64_t)s->item->T, block);
 	if (grid > u->r->most_ctas)
 		u->r->most_ctas = grid;
 	sim_launch(u->sim, rank, 0, entry, grid, k->plan.threads, block, k->param_bytes);
@@ -544,15 +506,15 @@ static void make_steps(struct run *u, const struct sim_kernel *entry)
 /* The kernel's own report of a time-out or a broken contract, if there is one. */
 static void check_abort(struct run *u)
 {
-	static const char *const kinds[] = {"none", "a spin ran out of time",
-	                                    "ranks launched with different contracts",
-	                                    "another rank aborted"};
+	static const char *const kinds[] = {
+	        "none", "a spin ran out of time", "ranks launched with different contracts",
+	        "another rank aborted", "the exchange buffer is too small"};
 	struct cg_workspace w;
 
 	for (unsigned r = 0; r < u->d->o.tp && u->d->k->k->plan.communicates; r++) {
 		struct vf_failure *f;
 
-		if (!sim_read(u->sim, u->ws.uc[r], &w, sizeof w) || !w.abort)
+		if (!sim_read(u->sim, u->mem.ws.uc[r], &w, sizeof w) || !w.abort)
 			continue;
 		f = failure(u, VF_ABORT, u->d->o.launches - 1);
 		f->rank = r;
@@ -560,10 +522,10 @@ static void check_abort(struct run *u)
 		        u->a,
 		        "rank %u aborted: %s (recorded by rank %u, CTA %u, phase %u: "
 		        "peer %u, expected %#llx, seen %#llx)",
-		        r, w.record.kind < 4 ? kinds[w.record.kind] : "unknown", w.record.rank,
+		        r, w.record.kind < 5 ? kinds[w.record.kind] : "unknown", w.record.rank,
 		        w.record.cta, w.record.phase, w.record.peer,
 		        (unsigned long long)w.record.expected, (unsigned long long)w.record.seen);
-		at_line(u, f, sim_writer(u->sim, u->ws.uc[r], &f->writer));
+		at_line(u, f, sim_writer(u->sim, u->mem.ws.uc[r], &f->writer));
 		return;
 	}
 }
@@ -599,7 +561,7 @@ void vf_run_schedule(const struct vf_data *d, const struct ptx_module *m, const 
 	u.schedule = vf_schedule_of(d, seed);
 	u.sim = sim_new(a, &u.schedule.sim);
 	make_memory(&u);
-	make_workspace(&u);
+	vf_communication(d, u.sim, a, u.schedule.which, &u.mem);
 	entry = sim_load(u.sim, m, d->k->k->name);
 	if (entry)
 		make_steps(&u, entry);

@@ -251,6 +251,7 @@ static void fused_programs_that_cannot_be_done_are_refused(void **state)
 		                               diags_add_source(&f->d, "t.ir", text, strlen(text)));
 		struct cg_kernel *k;
 
+		o.protocol = i == 0 ? CG_MM_TWOSHOT : CG_AUTO;
 		if (!m)
 			fail_msg("%s", cg_shown(f));
 		assert_int_equal(cg_compile(m->funcs, &o, &f->arena, &f->d, &k), ST_INPUT);
