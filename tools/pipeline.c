@@ -84,7 +84,8 @@ static void keep_stage(void *ctx, const char *pass, const struct ir_module *m, e
 
 	p->stage = arena_grow(p->a, p->stage, p->nstage, &p->cap_stage, p->nstage + 1,
 	                      sizeof *p->stage);
-	p->stage[p->nstage++] = (struct pipe_stage){pass, form, ir_module_copy(m, p->a)};
+	(void)form;
+	p->stage[p->nstage++] = (struct pipe_stage){pass, ir_module_copy(m, p->a)};
 }
 
 enum status pipe_passes(struct pipe *p, struct strbuf *dump)

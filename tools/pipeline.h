@@ -6,7 +6,6 @@
 
 struct pipe_stage { /* the IR after a pass */
 	const char *pass;
-	enum ir_form form;
 	struct ir_module *m;
 };
 
