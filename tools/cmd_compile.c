@@ -42,10 +42,10 @@ static int put(const char *path, const void *bytes, size_t n)
  * header. */
 static struct ptx_module *merge(struct pipe *p)
 {
-	struct ptx_module *m = p->kernel[0]->module;
+	struct ptx_module *m = p->kernel[0].k->module;
 
 	for (size_t i = 1; i < p->nkernel; i++) {
-		struct ptx_module *o = p->kernel[i]->module;
+		struct ptx_module *o = p->kernel[i].k->module;
 
 		m->version = o->version > m->version ? o->version : m->version;
 		for (struct ptx_fn *f = o->fn; f; f = f->next)
@@ -62,7 +62,7 @@ static const char *kernel_path(struct pipe *p, size_t i, const char *ending)
 	const char *out = p->args->out;
 
 	return arena_printf(p->a, "%s%s%s.%s", out, out[strlen(out) - 1] == '/' ? "" : "/",
-	                    p->kernel[i]->name, ending);
+	                    p->kernel[i].k->name, ending);
 }
 
 /* The PTX text m, or the cubin of it. */
@@ -98,11 +98,11 @@ static enum status emit_kernels(struct pipe *p, bool folder, int *code)
 		if (!strcmp(p->args->emit, "plan")) {
 			if (folder)
 				plan.n = 0;
-			cg_print_plan(p->kernel[i], &plan);
+			cg_print_plan(p->kernel[i].k, &plan);
 			if (folder)
 				*code = put(kernel_path(p, i, "plan"), plan.s, plan.n);
 		} else if (folder) {
-			s = emit_module(p, p->kernel[i]->module, kernel_path(p, i, p->args->emit),
+			s = emit_module(p, p->kernel[i].k->module, kernel_path(p, i, p->args->emit),
 			                code);
 		}
 	}
@@ -111,7 +111,7 @@ static enum status emit_kernels(struct pipe *p, bool folder, int *code)
 	if (!strcmp(p->args->emit, "plan"))
 		*code = put(p->args->out, plan.s, plan.n);
 	else
-		return emit_module(p, p->nkernel > 1 ? merge(p) : p->kernel[0]->module,
+		return emit_module(p, p->nkernel > 1 ? merge(p) : p->kernel[0].k->module,
 		                   p->args->out, code);
 	return ST_OK;
 }
@@ -137,12 +137,13 @@ static enum status emit(struct pipe *p, int *code)
 	if (p->ast)
 		s = pipe_lower(p);
 	if (s == ST_OK)
-		s = pipe_passes(p, p->args->dump_passes ? &text : NULL);
+		s = pipe_passes(p, pipe_rows(p->args, p->args->protocol),
+		                p->args->dump_passes ? &text : NULL);
 	fputs(text.s, stderr);
 	if (s != ST_OK)
 		return s;
 	if (strcmp(kind, "ir")) {
-		s = pipe_codegen(p);
+		s = pipe_kernels(p);
 		if (s == ST_OK && folder && mkdir(p->args->out, 0777) && errno != EEXIST)
 			*code = cannot(p->args->out, "make the folder");
 		return s == ST_OK && !*code ? emit_kernels(p, folder, code) : s;
