@@ -17,25 +17,31 @@ static void need_exchange(struct vf_memory *m, const struct cg_kernel *k, uint64
 void vf_memory_new(struct vf_memory *m, struct sim *s, unsigned tp, uint64_t limit_ns,
                    const struct cg_kernel *const *k, unsigned n, uint64_t rows, struct arena *a)
 {
-	bool communicates = false;
+	bool communicates = false, multicast = false, in_memory = false;
 
 	*m = (struct vf_memory){.sim = s, .tp = tp, .limit_ns = limit_ns};
 	for (unsigned i = 0; i < n; i++) {
 		communicates |= k[i]->plan.communicates;
+		multicast |= cg_protocol_info[k[i]->plan.protocol].memory == CG_SYM_MULTICAST;
+		for (unsigned g = 0; g < k[i]->narg; g++)
+			in_memory |= k[i]->arg[g].kind == CG_ARG_ROWS_PTR;
 		need_exchange(m, k[i], rows);
 	}
+	for (unsigned r = 0; r < tp && in_memory; r++)
+		m->rows_at[r] = sim_alloc(s, r, 4, "T");
 	if (!communicates)
 		return;
-	m->ws = sim_alloc_symmetric(s, sizeof(struct cg_workspace), true, "workspace");
+	m->ws = sim_alloc_symmetric(s, sizeof(struct cg_workspace), multicast, "workspace");
 	for (int i = 0; i < CG_NPUSH; i++)
 		if (m->xchg_bytes[i])
 			m->xchg[i] = sim_alloc_symmetric(s, m->xchg_bytes[i],
 			                                 i == CG_PUSH_MULTICAST, "exchange");
-	vf_memory_reset(m, 0, a);
+	vf_memory_reset(m, false, a);
 }
 
-void vf_memory_reset(const struct vf_memory *m, uint32_t epoch, struct arena *a)
+void vf_memory_reset(const struct vf_memory *m, bool wrap, struct arena *a)
 {
+	uint32_t epoch = wrap ? UINT32_MAX - 2 : 0;
 	struct cg_workspace *w = arena_new(a, struct cg_workspace);
 	uint64_t most = 0;
 	uint32_t *fill;
@@ -50,7 +56,7 @@ void vf_memory_reset(const struct vf_memory *m, uint32_t epoch, struct arena *a)
 	}
 	for (int i = 0; i < CG_NPUSH; i++) {
 		w->push[i].stride = m->xchg_bytes[i] / 3;
-		w->push[i].phase = epoch / 2; /* a launch has two barriers */
+		w->push[i].phase = wrap ? CG_PUSH_WRAP - 2 : 0;
 		most = m->xchg_bytes[i] > most ? m->xchg_bytes[i] : most;
 	}
 	fill = arena_news(a, uint32_t, most / 4 + 1);
@@ -65,8 +71,7 @@ void vf_memory_reset(const struct vf_memory *m, uint32_t epoch, struct arena *a)
 }
 
 uint8_t *vf_arguments(const struct vf_memory *m, const struct cg_kernel *k,
-                      const struct sim_symmetric *at, uint64_t T, uint64_t rows_at, unsigned rank,
-                      struct arena *a)
+                      const struct sim_symmetric *at, uint64_t T, unsigned rank, struct arena *a)
 {
 	uint8_t *block = arena_alloc(a, k->param_bytes + 8);
 	int set = cg_push_set(k->plan.protocol);
@@ -86,7 +91,7 @@ uint8_t *vf_arguments(const struct vf_memory *m, const struct cg_kernel *k,
 		        [CG_ARG_RANK] = rank,
 		        [CG_ARG_XCHG_UC] = xchg->uc[rank],
 		        [CG_ARG_XCHG_MC] = xchg->mc,
-		        [CG_ARG_ROWS_PTR] = rows_at,
+		        [CG_ARG_ROWS_PTR] = m->rows_at[rank],
 		};
 		const uint64_t *const many[CG_NARGS] = {
 		        [CG_ARG_PEERS] = p->uc,

@@ -237,6 +237,8 @@ static bool before(void *ctx, struct sim *sim, unsigned rank)
 		each_row(u, p, rank, w, image);
 	}
 	u->had[rank] = s->item->T;
+	if (u->mem->rows_at[rank])
+		sim_write(sim, u->mem->rows_at[rank], &(uint32_t){(uint32_t)s->item->T}, 4);
 	return true;
 }
 
@@ -355,7 +357,7 @@ static bool check_output(const struct step *s, unsigned p, unsigned rank, struct
 	enum ir_sum sum = vf_sum_of(u->d, u->schedule.sim.sum);
 	const struct vf_ref *ref = &s->item->ref[sum][p];
 	struct ir_type t = u->d->k->f->param[p].type;
-	bool same = !vf_own(u->d, p) && !u->d->k->f->rank_divergence;
+	bool same = !vf_own(u->d, p) && !(u->d->k->f->rank_divergence && u->d->in_switch);
 	uint64_t n = row_bytes(u, p), step = pitch(u, p), all = (uint64_t)(w.end - w.begin) * step;
 	int64_t differs = -1;
 
@@ -490,9 +492,11 @@ static void make_memory(const struct vf_data *d, struct run *all, struct vf_memo
 
 	for (unsigned j = 0; j < d->nchain; j++)
 		k[j] = d->chain[j]->k->k;
-	vf_memory_new(mem, all->sim, d->o.tp, limit, k, d->nchain, (uint64_t)d->most, all->a);
+	vf_memory_new(mem, all->sim, d->o.tp, limit, k, d->nchain,
+	              (uint64_t)d->most + (all->schedule.which & 1),
+	              all->a); /* just enough, or room */
 	if (all->schedule.which % 4 == 3)
-		vf_memory_reset(mem, UINT32_MAX - 2, all->a);
+		vf_memory_reset(mem, true, all->a);
 	for (unsigned j = 0; j < d->nchain; j++)
 		make_buffers(&all[j], all);
 }
@@ -503,7 +507,7 @@ static void launch(struct run *u, struct step *s, unsigned rank)
 	static const unsigned wishes[] = {0, 3, 1, 8};
 	unsigned wish = u->d->o.ctas ? u->d->o.ctas : wishes[(u->schedule.which + s->index) % 4];
 	unsigned grid = cg_grid(&k->plan, (uint64_t)s->item->T, wish);
-	const uint8_t *block = vf_arguments(u->mem, k, u->at, (uint64_t)s->item->T, 0, rank, u->a);
+	const uint8_t *block = vf_arguments(u->mem, k, u->at, (uint64_t)s->item->T, rank, u->a);
 
 	if (grid > u->r->most_ctas)
 		u->r->most_ctas = grid;
