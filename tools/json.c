@@ -148,7 +148,6 @@ static void add_plan(cJSON *to, const struct cg_plan *p)
 	add_number(o, "bytes_in_flight", (double)p->bytes_in_flight);
 	add_number(o, "estimated_registers", p->est_regs);
 	add_number(o, "sum_ranks", p->sum_ranks);
-	add_number(o, "exchange_row_bytes", p->xchg_row);
 	add_text(o, "why", p->why);
 	/* clang-format on */
 }
@@ -198,6 +197,24 @@ static cJSON *argument(const struct cg_kernel *k, const struct cg_arg *g)
 	return o;
 }
 
+/* The exchange buffer's size is linear in the rows. */
+static void add_exchange(cJSON *to, const struct cg_plan *p)
+{
+	uint64_t base = cg_exchange_bytes(p, 0), row = cg_exchange_bytes(p, 1) - base;
+	cJSON *o;
+	char hex[16];
+
+	if (!row) {
+		cJSON_AddNullToObject(to, "exchange");
+		return;
+	}
+	o = cJSON_AddObjectToObject(to, "exchange");
+	add_number(o, "bytes", (double)base);
+	add_number(o, "bytes_per_row", (double)row);
+	snprintf(hex, sizeof hex, "%08" PRIx32, cg_exchange_fill());
+	add_text(o, "fill_word", hex);
+}
+
 cJSON *json_kernel(const struct cg_kernel *k, enum ir_rows rows)
 {
 	cJSON *o = cJSON_CreateObject(), *params, *args;
@@ -207,6 +224,7 @@ cJSON *json_kernel(const struct cg_kernel *k, enum ir_rows rows)
 	add_u64(o, "contract", k->contract);
 	add_text(o, "form", rows == IR_ROWS_ALL ? "all" : "own");
 	add_plan(o, &k->plan);
+	add_exchange(o, &k->plan);
 	params = cJSON_AddArrayToObject(o, "params");
 	for (unsigned i = 0; i < k->nparam; i++)
 		cJSON_AddItemToArray(params, parameter(&k->param[i]));
