@@ -16,6 +16,7 @@
 #define FIXED_REGS       12 /* addresses, row numbers, lane; found with ptxas, as the next two */
 #define MAX_TEMPS        6
 #define SUM_TEMPS        6  /* while addends are summed */
+#define GROUP_TEMPS      8  /* while the next group of ranks is loaded */
 #define MARGIN           8  /* left free when there is a choice */
 #define WIDE_MARGIN      16 /* with more elements a thread ptxas keeps more in flight */
 
@@ -66,7 +67,7 @@ static unsigned sum_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
 		if (!v->summed || !v->used)
 			continue;
 		n += cg_ops(p)->ahead ? SUM_TEMPS : SUM_TEMPS + addend_regs(p, rp, v);
-		n += p->sum_ranks < p->tp ? p->vecs * v->n : 0;
+		n += p->sum_ranks < p->tp ? p->vecs * v->n + GROUP_TEMPS : 0;
 		most = n > most ? n : most;
 	}
 	return most;
@@ -193,8 +194,10 @@ static unsigned smem_bytes(const struct cg_plan *p, const struct cg_rowprog *rp)
 {
 	unsigned warps = p->threads / 32;
 
-	return (warps > 1 ? 2 * cg_reduce_buffer(rp->max_nrow, warps) : 0) +
-	       (p->communicates ? 4 : 0);
+	return (warps > 1 ? 2 * cg_reduce_buffer(rp->max_nrow, warps) : 0) + (p->xchg_row ? 8
+	                                                                      : p->communicates
+	                                                                              ? 4
+	                                                                              : 0);
 }
 
 static bool check_options(const struct cg_options *o, const struct ir_func *f, struct diags *d)
@@ -323,9 +326,18 @@ static void print_params(const struct cg_kernel *k, struct strbuf *out)
 void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
 {
 	static const char *const kinds[] = {
-	        [CG_ARG_UC] = "address",      [CG_ARG_MC] = "multicast address",
-	        [CG_ARG_WS_UC] = "workspace", [CG_ARG_WS_MC] = "multicast workspace",
-	        [CG_ARG_ROWS] = "T",          [CG_ARG_RANK] = "rank",
+	        [CG_ARG_UC] = "address",
+	        [CG_ARG_MC] = "multicast address",
+	        [CG_ARG_WS_UC] = "workspace",
+	        [CG_ARG_WS_MC] = "multicast workspace",
+	        [CG_ARG_ROWS] = "T",
+	        [CG_ARG_RANK] = "rank",
+	        [CG_ARG_PEERS] = "peers' addresses",
+	        [CG_ARG_WS_PEERS] = "peers' workspaces",
+	        [CG_ARG_XCHG_UC] = "exchange buffer",
+	        [CG_ARG_XCHG_MC] = "multicast exchange buffer",
+	        [CG_ARG_XCHG_PEERS] = "peers' exchange buffers",
+	        [CG_ARG_ROWS_PTR] = "where T is",
 	};
 	const struct cg_plan *p = &k->plan;
 
@@ -335,20 +347,31 @@ void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
 	              p->target->name);
 	strbuf_printf(out, "  rows: %s of %lld elements, %s\n", p->own_rows ? "own" : "all",
 	              (long long)p->cols,
-	              p->communicates ? "barriers at entry and exit" : "no communication");
+	              p->xchg_row       ? "data are the flags"
+	              : p->communicates ? "barriers at entry and exit"
+	                                : "no communication");
 	strbuf_printf(out,
 	              "  block %u threads x %u vectors x %u elements, %u rows in flight (%llu "
 	              "bytes), %u stages\n",
 	              p->threads, p->vecs, p->elems, p->in_flight,
 	              (unsigned long long)p->bytes_in_flight, p->stages);
+	if (p->sum_ranks)
+		strbuf_printf(out, "  sums in order of ranks, %u of %u at a time\n", p->sum_ranks,
+		              p->tp);
+	if (p->xchg_row)
+		strbuf_printf(out, "  exchange buffer: 3 x (%d + %u x rows) bytes\n", CG_XCHG_HEAD,
+		              p->tp * p->xchg_row);
 	strbuf_printf(out, "  shared memory %u bytes, at most %u CTAs, about %u registers\n",
 	              p->smem, p->max_ctas, p->est_regs);
 	strbuf_printf(out, "  chosen: %s\n", p->why);
 	print_params(k, out);
-	for (unsigned i = 0; i < k->narg; i++)
-		strbuf_printf(out, "  argument %u: %s, %u bytes at %u: %s%s%s\n", i, k->arg[i].name,
-		              k->arg[i].size, k->arg[i].offset, kinds[k->arg[i].kind],
-		              k->arg[i].kind <= CG_ARG_MC ? " of " : "",
-		              k->arg[i].kind <= CG_ARG_MC ? k->param[k->arg[i].param].name : "");
+	for (unsigned i = 0; i < k->narg; i++) {
+		const struct cg_arg *g = &k->arg[i];
+		bool of = g->kind == CG_ARG_UC || g->kind == CG_ARG_MC || g->kind == CG_ARG_PEERS;
+
+		strbuf_printf(out, "  argument %u: %s, %u bytes at %u: %s%s%s\n", i, g->name,
+		              g->size, g->offset, kinds[g->kind], of ? " of " : "",
+		              of ? k->param[g->param].name : "");
+	}
 	strbuf_printf(out, "  contract %016llx\n", (unsigned long long)k->contract);
 }
