@@ -9,9 +9,9 @@
 #include <assert.h>
 
 /* What the templates spell as numbers. */
-static_assert(offsetof(struct cg_workspace, abort) == 0, "wait.ptxt, abort.ptxt");
+static_assert(offsetof(struct cg_workspace, abort) == 0, "wait.ptxt, abort_record.ptxt");
 static_assert(offsetof(struct cg_workspace, limit_ns) == 8, "wait.ptxt");
-static_assert(offsetof(struct cg_workspace, record) == 16, "abort.ptxt");
+static_assert(offsetof(struct cg_workspace, record) == 16, "abort_record.ptxt");
 static_assert(offsetof(struct cg_ws_record, kernel) == 4 &&
                       offsetof(struct cg_ws_record, rank) == 8 &&
                       offsetof(struct cg_ws_record, cta) == 12 &&
@@ -19,7 +19,7 @@ static_assert(offsetof(struct cg_ws_record, kernel) == 4 &&
                       offsetof(struct cg_ws_record, peer) == 20 &&
                       offsetof(struct cg_ws_record, expected) == 24 &&
                       offsetof(struct cg_ws_record, seen) == 32,
-              "abort.ptxt");
+              "abort_record.ptxt");
 static_assert(CG_WS_TIMEOUT == 1 && CG_WS_CONTRACT == 2 && CG_WS_PEER == 3, "wait.ptxt");
 
 struct order {
@@ -130,23 +130,12 @@ static bool arrive(struct cg_emit *e, const struct barrier *b, unsigned phase)
 	                 {"lane", e->lane}, {"ranks", ptx_imm(e->p->tp)});
 }
 
-static bool fail_to_meet(struct cg_emit *e, const struct barrier *b, unsigned phase)
-{
-	struct cg_failure x = {b->ws, b->why, b->seen, b->source, b->word, phase};
-
-	if (e->ops->ws == CG_ARG_WS_PEERS)
-		return cg_record(e, &x);
-	return CG_EXPAND(e, "abort", {"ws", b->ws}, {"ws_mc", b->ws_mc}, {"why", b->why},
-	                 {"seen", b->seen}, {"kernel", kernel_id(e)}, {"rank", e->rank},
-	                 {"cta", e->cta}, {"phase", ptx_imm(phase)}, {"peer", b->source},
-	                 {"expected", b->word});
-}
-
 /* Arrive and wait; on failure the record is written and control goes to `fail`. */
 static bool meet(struct cg_emit *e, const struct barrier *b, unsigned phase, struct ptx_opnd fail)
 {
 	const char *acquire = orders[e->p->order].acquire[phase];
 	struct ptx_opnd good = ptx_label_new(e->f, "met");
+	struct cg_failure late = {b->ws, b->why, b->seen, b->source, b->word, phase};
 
 	if (!arrive(e, b, phase) ||
 	    !CG_EXPAND(e, "wait", {"ws", b->ws}, {"slot", b->watched}, {"epoch", b->epoch},
@@ -156,7 +145,7 @@ static bool meet(struct cg_emit *e, const struct barrier *b, unsigned phase, str
 	ptx_guard(e->f, b->stop, true);
 	ptx_bra(e->f, good);
 	ptx_unguard(e->f);
-	if (!fail_to_meet(e, b, phase))
+	if (!cg_record(e, &late))
 		return false;
 	ptx_bra(e->f, fail);
 	ptx_place(e->f, good);

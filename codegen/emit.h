@@ -203,7 +203,7 @@ void cg_sum_round(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *
 	ptx_expand((e)->f, name, (const struct ptx_bind[]){__VA_ARGS__},                     \
 	           sizeof((const struct ptx_bind[]){__VA_ARGS__}) / sizeof(struct ptx_bind), \
 	           (e)->d)
-struct cg_failure { /* what is recorded: see abort.ptxt */
+struct cg_failure { /* what is recorded: see abort_record.ptxt */
 	struct ptx_opnd ws, why, seen, peer, expected;
 	unsigned phase;
 };

@@ -1,15 +1,15 @@
 /*
  * push and mm-push: the data are the flag (facts: ptx.md section 6; doc/protocols.md has the
- *argument).
+ * argument).
  *
  * The exchange buffer has three thirds, used in turn.  A third holds a header of each source rank,
- *then rows; in a row the sources one after the other, so that what a launch dirties is one block
- *from the third's beginning, whatever the kernel:
+ * then rows; in a row the sources one after the other, so that what a launch dirties is one block
+ * from the third's beginning, whatever the kernel:
  *
  *	{number, tag} x CG_MAX_RANKS   row 0: rank 0, rank 1, ...   row 1: ...
  *
  * Every 32-bit word is the sentinel until its payload comes.  A launch pushes its own rows to all
- *ranks, clears what the launch before dirtied, and then polls and sums row by row.
+ * ranks, clears what the launch before dirtied, and then polls and sums row by row.
  */
 #include "codegen/emit.h"
 #include <assert.h>
