@@ -47,7 +47,7 @@ struct cg_target {
 	unsigned regs_per_sm, max_regs_per_thread, smem_per_cta, max_threads;
 };
 const struct cg_target *cg_target_by_name(const char *s); /* NULL: unknown */
-const char *cg_target_names(void);                        /* "sm_80, sm_90, ..." for messages */
+const char *cg_target_names(struct arena *a);             /* "sm_80, sm_90, ..." for messages */
 
 struct cg_options {
 	unsigned tp; /* 1..CG_MAX_RANKS */

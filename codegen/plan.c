@@ -209,7 +209,7 @@ static bool check_options(const struct cg_options *o, const struct ir_func *f, s
 	}
 	if (!o->target) {
 		diag_at(d, DIAG_ERROR, DIAG_CG_OPTION, f->at, "no target is given");
-		diag_note(d, (struct span){0, 0}, "known targets: %s", cg_target_names());
+		diag_note(d, (struct span){0, 0}, "known targets: %s", cg_target_names(d->arena));
 		return false;
 	}
 	if (o->threads > o->target->max_threads || o->in_flight > MAX_IN_FLIGHT) {

@@ -1,6 +1,5 @@
 /*
- * push and mm-push: the data are the flag (facts: ptx.md section 6; doc/protocols.md has the
- * argument).
+ * push and mm-push: the data are the flag (doc/protocols.md has the argument).
  *
  * The exchange buffer has three thirds, used in turn.  A third holds a header of each source rank,
  * then rows; in a row the sources one after the other, so that what a launch dirties is one block

@@ -87,8 +87,11 @@ const struct cg_target *cg_target_by_name(const char *s)
 	return NULL;
 }
 
-const char *cg_target_names(void)
+const char *cg_target_names(struct arena *a)
 {
-	return "sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_103, sm_103a, sm_120, "
-	       "sm_120a";
+	const char *s = targets[0].name;
+
+	for (size_t i = 1; i < COUNT(targets); i++)
+		s = arena_printf(a, "%s, %s", s, targets[i].name);
+	return s;
 }

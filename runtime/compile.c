@@ -58,7 +58,7 @@ static enum status check_arguments(struct job *j)
 	j->cg = (struct cg_options){.tp = o->tp, .spec_name = o->spec_name, .places = &j->d};
 	j->cg.target = cg_target_by_name(target);
 	if (!j->cg.target)
-		return usage(j, "target", target, cg_target_names());
+		return usage(j, "target", target, cg_target_names(&j->scratch));
 	if (p < 0)
 		return usage(
 		        j, "protocol", protocol,

@@ -116,7 +116,7 @@ static const char *set_const(struct args *a, const char *s)
 static const char *set_target(struct args *a, const char *s)
 {
 	a->target = cg_target_by_name(s);
-	return a->target ? NULL : arena_printf(a->arena, "one of %s", cg_target_names());
+	return a->target ? NULL : arena_printf(a->arena, "one of %s", cg_target_names(a->arena));
 }
 
 static const char *set_protocol(struct args *a, const char *s)
