@@ -86,6 +86,16 @@ static void begin(struct cg_emit *e, struct barrier *b, unsigned phase)
 	b->stop = ptx_reg(f, PTX_C_PRED);
 }
 
+/* Without a kernel boundary on the path from a write through one address to the read through the other, as with
+ * programmatic dependent launch, the alias fence has to do its work; order hw leans on the hardware. */
+void cg_alias_fence(struct cg_emit *e)
+{
+	bool multicast = cg_protocol_info[e->p->protocol].memory == CG_SYM_MULTICAST;
+
+	if (e->p->pdl && multicast && e->p->order != CG_HW)
+		ptx_fence_alias(e->f);
+}
+
 static struct ptx_opnd kernel_id(const struct cg_emit *e)
 {
 	return ptx_imm((int64_t)(uint32_t)e->k->contract);
@@ -149,7 +159,11 @@ static bool meet(struct cg_emit *e, const struct barrier *b, unsigned phase, str
 		return false;
 	ptx_bra(e->f, fail);
 	ptx_place(e->f, good);
-	return !acquire || ptx_expand(e->f, acquire, NULL, 0, e->d);
+	if (acquire && !ptx_expand(e->f, acquire, NULL, 0, e->d))
+		return false;
+	if (phase == 1 && e->p->order == CG_FORMAL)
+		cg_alias_fence(e);
+	return true;
 }
 
 struct ptx_opnd cg_only_warp0(struct cg_emit *e, const char *hint)
@@ -181,6 +195,7 @@ bool cg_barrier_entry(struct cg_emit *e, struct ptx_opnd leave)
 	e->flag = ptx_var_add(f, PTX_SHARED, PTX_T_u32, 4, 1, "dead");
 	ptx_comment(f, "entry barrier");
 	join = cg_only_warp0(e, "entered");
+	cg_alias_fence(e);
 	begin(e, &b, 0);
 	dead = ptx_ld(f, ptx_MODS(.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL),
 	              PTX_T_u32, ptx_at(b.ws, 0));

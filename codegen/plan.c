@@ -16,7 +16,7 @@
 #define FIXED_REGS       12 /* addresses, row numbers, lane; found with ptxas, as the next two */
 #define MAX_TEMPS        6
 #define SUM_TEMPS        6  /* while addends are summed */
-#define GROUP_TEMPS      8  /* while the next group of ranks is loaded */
+#define MANY_PEERS       6  /* beyond CG_MAX_ADDENDS ranks, of which one more group is loaded */
 #define MARGIN           8  /* left free when there is a choice */
 #define WIDE_MARGIN      16 /* with more elements a thread ptxas keeps more in flight */
 
@@ -67,7 +67,7 @@ static unsigned sum_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
 		if (!v->summed || !v->used)
 			continue;
 		n += cg_ops(p)->ahead ? SUM_TEMPS : SUM_TEMPS + addend_regs(p, rp, v);
-		n += p->sum_ranks < p->tp ? p->vecs * v->n + GROUP_TEMPS : 0;
+		n += p->sum_ranks < p->tp ? p->vecs * v->n : 0;
 		most = n > most ? n : most;
 	}
 	return most;
@@ -152,6 +152,8 @@ static unsigned estimate(const struct cg_plan *p, const struct cg_rowprog *rp)
 	for (unsigned i = 0; i < rp->nval; i++)
 		if (rp->val[i].home == CG_HOME_UNIFORM && rp->val[i].used)
 			fixed++;
+	if (cg_ops(p)->ahead && p->sum_ranks && p->tp > CG_MAX_ADDENDS)
+		fixed += MANY_PEERS;
 	for (unsigned l = 0; l < rp->nlevel; l++) {
 		unsigned n = level_regs(p, rp, l);
 
@@ -212,6 +214,13 @@ static bool check_options(const struct cg_options *o, const struct ir_func *f, s
 		diag_note(d, (struct span){0, 0}, "known targets: %s", cg_target_names(d->arena));
 		return false;
 	}
+	if (o->pdl && o->target->sm < 90) {
+		diag_at(d, DIAG_ERROR, DIAG_CG_OPTION, f->at,
+		        "programmatic dependent launch needs sm_90 or later, the target is %s",
+		        o->target->name);
+		diag_note(d, (struct span){0, 0}, "use --pdl none");
+		return false;
+	}
 	if (o->threads > o->target->max_threads || o->in_flight > MAX_IN_FLIGHT) {
 		diag_at(d, DIAG_ERROR, DIAG_CG_OPTION, f->at,
 		        "%u threads and %u rows in flight: at most %u and %d", o->threads,
@@ -254,7 +263,9 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	                      .target = o->target,
 	                      .cols = rp->cols,
 	                      .elems = rp->elems,
-	                      .own_rows = rp->own_rows};
+	                      .own_rows = rp->own_rows,
+	                      .pdl = o->pdl,
+	                      .rows_in_memory = o->rows_in_memory};
 	if (!check_options(o, rp->func, d) || !cg_protocol_choose(p, rp, o, a, d) ||
 	    !check_align(rp, d))
 		return false;
@@ -361,6 +372,8 @@ void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
 	if (p->xchg_row)
 		strbuf_printf(out, "  exchange buffer: 3 x (%d + %u x rows) bytes\n", CG_XCHG_HEAD,
 		              p->tp * p->xchg_row);
+	if (p->pdl)
+		strbuf_printf(out, "  programmatic dependent launch: %s\n", cg_pdl_name(p->pdl));
 	strbuf_printf(out, "  shared memory %u bytes, at most %u CTAs, about %u registers\n",
 	              p->smem, p->max_ctas, p->est_regs);
 	strbuf_printf(out, "  chosen: %s\n", p->why);

@@ -211,6 +211,7 @@ static bool check_state(struct cg_emit *e, struct cg_push *p, struct ptx_opnd le
 	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 0), x.why);
 	ptx_place(f, fits);
 	/* All that this rank did before the launch is released by thread 0's words. */
+	cg_alias_fence(e);
 	if (!ptx_expand(f, "acquire", NULL, 0, e->d))
 		return false;
 	ptx_place(f, join);

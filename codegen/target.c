@@ -22,6 +22,9 @@ static const struct cg_target targets[] = {
 static const char *const orders[] = {
 	[CG_FORMAL] = "formal", [CG_HW] = "hw", [CG_STRICT] = "strict",
 };
+static const char *const pdls[] = {
+	[CG_PDL_NONE] = "none", [CG_PDL_WAIT] = "wait", [CG_PDL_EARLY] = "early",
+};
 const struct cg_protocol_info cg_protocol_info[CG_NPROTOCOLS] = {
 	[CG_AUTO] = {"auto", CG_ROWS_OWN, CG_SYM_NONE, 0, "chosen"},
 #define CG_PROTOCOL(ID, spelling, rows, memory, sm, doc) \
@@ -77,6 +80,16 @@ int cg_order_by_name(const char *s)
 const char *cg_order_name(enum cg_order o)
 {
 	return (size_t)o < COUNT(orders) ? orders[o] : "?";
+}
+
+int cg_pdl_by_name(const char *s)
+{
+	return find(pdls, COUNT(pdls), s);
+}
+
+const char *cg_pdl_name(enum cg_pdl p)
+{
+	return (size_t)p < COUNT(pdls) ? pdls[p] : "?";
 }
 
 const struct cg_target *cg_target_by_name(const char *s)

@@ -166,6 +166,16 @@ static const char *set_order(struct args *a, const char *s)
 	return NULL;
 }
 
+static const char *set_pdl(struct args *a, const char *s)
+{
+	int p = cg_pdl_by_name(s);
+
+	if (p < 0)
+		return "none, wait or early";
+	a->pdl = (enum cg_pdl)p;
+	return NULL;
+}
+
 static const char *set_sum(struct args *a, const char *s)
 {
 	for (a->sum = 0; a->sum < SIM_NSUMS; a->sum++)
@@ -193,6 +203,7 @@ static const char *set_stop(struct args *a, const char *s)    { a->stop_after = 
 static const char *set_ptx(struct args *a, const char *s)     { a->ptx = s;           return NULL; }
 static const char *set_chain(struct args *a, const char *s)   { a->chain = s;         return NULL; }
 static const char *set_json(struct args *a, const char *s)    { (void)s; a->json = true;        return NULL; }
+static const char *set_rows_in_memory(struct args *a, const char *s) { (void)s; a->rows_in_memory = true; return NULL; }
 static const char *set_remarks(struct args *a, const char *s) { (void)s; a->remarks = true;     return NULL; }
 static const char *set_dump(struct args *a, const char *s)    { (void)s; a->dump_passes = true; return NULL; }
 static const char *set_check(struct args *a, const char *s)   { (void)s; a->check = true;       return NULL; }
@@ -212,6 +223,8 @@ static const struct {
 	{"protocol", "P", set_protocol, CMD_COMPILE | CMD_VERIFY, "how ranks exchange rows (default: auto); several, as a,b: each of them"},
 	{"form", "F", set_form, CMD_COMPILE | CMD_VERIFY, "which rows a rank works on: own, all, or auto (the default): what the protocol needs"},
 	{"order", "O", set_order, CMD_COMPILE | CMD_VERIFY, "memory order: formal (the default), hw, strict"},
+	{"pdl", "P", set_pdl, CMD_COMPILE | CMD_VERIFY, "programmatic dependent launch: none (the default), wait, early"},
+	{"rows-in-memory", NULL, set_rows_in_memory, CMD_COMPILE | CMD_VERIFY, "T is read from device memory, so that one graph serves several"},
 	{"emit", "KIND", set_emit, CMD_COMPILE, "ast, ir, plan, ptx (the default), cubin, or bundle: a folder with all that a caller needs"},
 	{"output", "OUT", set_out, CMD_COMPILE, "file to write; - is standard output (the default); a folder gets one file a kernel"},
 	{"stop-after", "PASS", set_stop, CMD_COMPILE, "run the passes up to this one; for --emit ir"},

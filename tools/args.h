@@ -24,6 +24,8 @@ struct args {
 	unsigned nprotocol;
 	enum form form;
 	enum cg_order order;
+	enum cg_pdl pdl;
+	bool rows_in_memory;
 	const char *emit, *out, *stop_after;
 	int64_t *tokens;
 	size_t ntokens, cap_tokens;

@@ -92,6 +92,10 @@ static const char *replay(const struct session *s, const struct pipe_kernel *k,
 		strbuf_printf(&b, " --protocol %s", cg_protocol_name(k->protocol));
 	if (a->order != CG_FORMAL)
 		strbuf_printf(&b, " --order %s", cg_order_name(a->order));
+	if (a->pdl)
+		strbuf_printf(&b, " --pdl %s", cg_pdl_name(a->pdl));
+	if (a->rows_in_memory)
+		strbuf_puts(&b, " --rows-in-memory");
 	if (a->form != FORM_AUTO)
 		strbuf_printf(&b, " --form %s", forms[a->form]);
 	if (a->ctas)

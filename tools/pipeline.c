@@ -112,6 +112,8 @@ static enum status codegen_one(struct pipe *p, const struct ir_func *f, enum cg_
 	                       .target = p->args->target,
 	                       .protocol = protocol,
 	                       .order = p->args->order,
+	                       .pdl = p->args->pdl,
+	                       .rows_in_memory = p->args->rows_in_memory,
 	                       .max_ctas = 0,
 	                       .spec_name = p->src->name,
 	                       .places = &p->d};
