@@ -199,6 +199,24 @@ static struct vf_kernel with_stages(struct pipe *p, const struct pipe_kernel *pk
 	return k;
 }
 
+/* The given entry has the arguments that will be passed; says so if not. */
+static bool takes(struct session *s, const struct ptx_fn *f, const struct cg_kernel *k)
+{
+	bool same = f->nparam == k->narg;
+
+	for (unsigned i = 0; same && i < k->narg; i++)
+		same = f->param[i].offset == k->arg[i].offset &&
+		       !strcmp(f->param[i].name, k->arg[i].name);
+	if (same)
+		return true;
+	diag_at(&s->p->d, DIAG_ERROR, DIAG_VERIFY, (struct span){0, 0},
+	        "'%s' of '%s' takes other arguments than protocol '%s' passes", f->name,
+	        s->p->args->ptx, cg_protocol_name(k->plan.protocol));
+	diag_note(&s->p->d, (struct span){0, 0},
+	          "verify a text with the options that it was compiled with");
+	return false;
+}
+
 /* The text to verify of a kernel: given, or printed and parsed.  t->m is NULL: not in the given
  * one. */
 static enum status text_of(struct session *s, const struct cg_kernel *k, struct vf_text *t)
@@ -207,9 +225,11 @@ static enum status text_of(struct session *s, const struct cg_kernel *k, struct 
 
 	*t = (struct vf_text){s->given, s->given_text};
 	if (s->given) {
-		if (!entry_of(s->given, k->name))
+		const struct ptx_fn *f = entry_of(s->given, k->name);
+
+		if (!f)
 			t->m = NULL;
-		return ST_OK;
+		return !f || takes(s, f, k) ? ST_OK : ST_INPUT;
 	}
 	strbuf_init(&b, s->p->a);
 	ptx_print(k->module, &b);
@@ -380,6 +400,8 @@ int cmd_verify(struct args *args)
 		return args_wrong(args, "--tp is needed: the number of ranks");
 	if (args->chain && args->kernel)
 		return args_wrong(args, "--chain names the kernels, and so does --kernel");
+	if (args->ptx && args->nprotocol > 1)
+		return args_wrong(args, "--ptx has each kernel once, so one protocol goes with it");
 	pipe_init(&p, args->arena, args);
 	p.keep_stages = true;
 	s.o = options(&s, args);
