@@ -18,14 +18,16 @@ struct loaded {
 	const struct sim_kernel *s;
 };
 
-/* Compiles kernel `name` for the protocol and its row form. */
+/* Compiles kernel `name` for the protocol and its row form; `hidden` overrides the const of this name (0: as written). */
 static inline struct cg_kernel *world_kernel(struct cg_fixture *f, const char *spec,
-                                             const char *name, const struct cg_options *o)
+                                             const char *name, unsigned hidden,
+                                             const struct cg_options *o)
 {
+	struct fe_set set = {"hidden", arena_printf(&f->arena, "%u", hidden)};
 	struct ir_pass_options po = {.tp = o->tp, .rows = cg_protocol_rows(o->protocol)};
 	const struct source *src = diags_add_source(&f->d, "test.plait", spec, strlen(spec));
 	struct ast_file *ast = fe_parse(&f->arena, &f->d, src);
-	struct fe_options fo = {0};
+	struct fe_options fo = {.set = &set, .nset = hidden ? 1 : 0};
 	struct ir_module *m = ast ? fe_lower(&f->arena, &f->d, ast, &fo) : NULL;
 	struct cg_kernel *k = NULL;
 
@@ -48,7 +50,7 @@ static inline struct loaded world_load(struct world *w, const char *spec, const 
 	o.tp = w->tp;
 	o.protocol = p;
 	o.order = order;
-	l.k = world_kernel(w->f, spec, name, &o);
+	l.k = world_kernel(w->f, spec, name, 0, &o);
 	cg_text(w->f, l.k);
 	l.s = sim_load(w->sim, l.k->module, l.k->name);
 	assert_non_null(l.s);

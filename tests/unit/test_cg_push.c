@@ -274,6 +274,49 @@ static void a_rank_that_does_not_push_is_named(void **state)
 	}
 }
 
+/* p2p-twoshot meets at barriers, whose records are tested with mm-twoshot (test_cg_barrier.c): here that peers are told. */
+static void peers_that_do_not_come_are_named(void **state)
+{
+	struct loaded l;
+	struct world w = quick(state, CG_P2P_TWOSHOT, &l, true);
+	unsigned timeouts = 0;
+
+	for (unsigned r = 0; r < 3; r++)
+		world_launch(&w, l, r, 6, 2);
+	world_run(&w);
+	assert_nothing_written(&w);
+	for (unsigned r = 0; r < 4; r++) {
+		struct cg_workspace ws = world_workspace(&w, r);
+
+		assert_int_equal(ws.abort, 1);
+		assert_int_equal(ws.epoch[0], 0);
+		timeouts += ws.record.kind == CG_WS_TIMEOUT;
+		if (ws.record.kind == CG_WS_TIMEOUT)
+			assert_int_equal(ws.record.peer, 3);
+	}
+	assert_true(timeouts >= 1);
+	world_launch(&w, l, 3, 6, 2);
+	world_run(&w);
+	assert_true(world_workspace(&w, 0).slot[0][3] == 0); /* rank 3 has not even arrived */
+}
+
+static void peers_of_another_T_are_reported(void **state)
+{
+	struct loaded l;
+	struct world w = quick(state, CG_P2P_TWOSHOT, &l, false);
+	unsigned found = 0;
+
+	for (unsigned r = 0; r < 4; r++)
+		world_launch(&w, l, r, r == 1 ? 5 : 6, 1);
+	world_run(&w);
+	assert_nothing_written(&w);
+	for (unsigned r = 0; r < 4; r++) {
+		assert_int_equal(world_workspace(&w, r).abort, 1);
+		found += world_workspace(&w, r).record.kind == CG_WS_CONTRACT;
+	}
+	assert_true(found >= 1);
+}
+
 /* No limit and no jumps of time: what disagrees is seen, not waited out. */
 static void expect_contract(struct world *w, unsigned odd)
 {
@@ -402,6 +445,8 @@ int main(void)
 	        TEST(every_payload_arrives),
 	        TEST(negative_zero_arrives_in_f32),
 	        TEST(a_rank_that_does_not_push_is_named),
+	        TEST(peers_that_do_not_come_are_named),
+	        TEST(peers_of_another_T_are_reported),
 	        TEST(another_T_is_reported),
 	        TEST(another_kernel_is_reported),
 	        TEST(rows_beyond_the_buffer_are_reported),
