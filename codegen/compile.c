@@ -81,15 +81,37 @@ static struct ptx_module *new_module(const struct cg_kernel *k, const struct cg_
 	return m;
 }
 
+/* Names of the language that are none in PTX: "_" alone, and the one predefined name without a '%'. */
+static bool check_name(const struct ir_func *f, struct diags *d)
+{
+	if (strcmp(f->name, "_") != 0 && strcmp(f->name, "WARP_SZ") != 0)
+		return true;
+	diag_at(d, DIAG_ERROR, DIAG_CG_NAME, f->at, "PTX does not take '%s' as a kernel's name",
+	        f->name);
+	diag_note(d, (struct span){0, 0}, "name the kernel otherwise");
+	return false;
+}
+
+static bool check_length(const struct cg_emit *e, const struct ir_func *f)
+{
+	if (!e->f->full)
+		return true;
+	diag_at(e->d, DIAG_ERROR, DIAG_CG_LONG, f->at, "'%s' comes to more than %u instructions",
+	        f->name, e->f->ninsn);
+	diag_note(e->d, (struct span){0, 0}, "split the kernel");
+	return false;
+}
+
 enum status cg_compile(const struct ir_func *f, const struct cg_options *o, struct arena *a,
                        struct diags *d, struct cg_kernel **out)
 {
 	struct cg_kernel *k = arena_new(a, struct cg_kernel);
 	struct cg_rowprog *rp = cg_rowprog_new(f, a, d);
 	struct cg_emit e = {.a = a, .d = d, .o = o, .rp = rp, .k = k, .p = &k->plan};
+	bool emitted;
 
 	*out = NULL;
-	if (!rp || !cg_plan_make(&k->plan, rp, o, a, d))
+	if (!check_name(f, d) || !rp || !cg_plan_make(&k->plan, rp, o, a, d))
 		return ST_INPUT;
 	e.ops = cg_ops(&k->plan);
 	k->name = cg_symbol(a, "", f->name, "");
@@ -100,7 +122,10 @@ enum status cg_compile(const struct ir_func *f, const struct cg_options *o, stru
 	e.f = ptx_fn_new(k->module, k->name);
 	e.f->maxntid = k->plan.threads;
 	add_params(&e);
-	if (!cg_emit_kernel(&e))
+	emitted = cg_emit_kernel(&e);
+	if (!check_length(&e, f))
+		return ST_INPUT;
+	if (!emitted)
 		return ST_INTERNAL;
 	ptx_module_minimum(k->module);
 	ptx_param_layout(e.f);

@@ -90,6 +90,12 @@ void ev_inexact(struct ev *e, const struct ir_value *v, unsigned r)
 	row->exact = false;
 }
 
+/* The order of ends: -0 is below +0, so that what divides by a zero of either sign is seen. */
+static bool below(double a, double b)
+{
+	return a < b || (a == b && signbit(a) && !signbit(b));
+}
+
 struct ev_iv ev_hull(double v, const double *c, unsigned n)
 {
 	struct ev_iv h = {v, v};
@@ -97,9 +103,9 @@ struct ev_iv ev_hull(double v, const double *c, unsigned n)
 
 	for (unsigned i = 0; i < n; i++) {
 		nan += isnan(c[i]) != 0;
-		if (c[i] < h.lo)
+		if (below(c[i], h.lo))
 			h.lo = c[i];
-		if (c[i] > h.hi)
+		if (below(h.hi, c[i]))
 			h.hi = c[i];
 	}
 	if (nan < n && !nan && !isnan(v))

@@ -162,8 +162,7 @@ static double sum_column(const struct ev *e, enum ir_dtype t, const struct ev_ro
 			col[r] = up ? x[r]->hi[c] : x[r]->lo[c];
 		end[up] = extreme(e, t, col, exact ? s : total(e, col), up);
 	}
-	if (end && e->spec && e->o->sum == IR_SUM_FAITHFUL && (!exact || isfinite(above + below)) &&
-	    ev_overflows(above, below)) {
+	if (end && e->spec && e->o->sum == IR_SUM_FAITHFUL && ev_overflows(above, below, exact)) {
 		end[0] = ev_unknown().lo;
 		end[1] = ev_unknown().hi;
 	}

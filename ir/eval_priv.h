@@ -89,10 +89,13 @@ static inline bool ev_is_unknown(double lo, double hi)
 /*
  * May an f32 sum overflow on the way, so that its value (or whether it is a number) depends on the
  * order of additions?  up and down: the most that addends above and below 0 come to.  A sum of one
- * sign overflows in every order or in none.  The limit leaves room for the roundings.
+ * sign overflows in every order or in none.  The limit leaves room for the roundings.  An infinite
+ * addend of exact ones decides the sum, unless the others may overflow against it.
  */
-static inline bool ev_overflows(double up, double down)
+static inline bool ev_overflows(double up, double down, bool exact)
 {
+	if (exact && (isinf(up) || isinf(down)))
+		return isinf(up) != isinf(down) && up > 0x1.fffp127 && down > 0x1.fffp127;
 	return up > 0.0 && down > 0.0 && up + down > 0x1.fffp127;
 }
 

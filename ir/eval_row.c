@@ -70,14 +70,20 @@ static void finish(struct ev *e, struct ev_row *o, int64_t j, struct total t, in
 	struct ev_iv h;
 
 	o->v[j] = ev_f32(e, ev_f32(e, t.s) * scale);
-	if (!e->spec || t.mag == 0.0 || (exact && (n == 1 || !isfinite(t.mag)))) {
+	if (e->spec && t.mag == 0.0) { /* which zero depends on what the sum begins with */
+		o->lo[j] = -0.0;
+		o->hi[j] = 0.0;
+		return;
+	}
+	if (!e->spec ||
+	    (exact && (n == 1 || (!isfinite(t.mag) && !ev_overflows(t.up, t.down, true))))) {
 		o->lo[j] = o->hi[j] = o->v[j];
 		return;
 	}
 	slack += first && n > 1 ? (double)n * 0x1p-149 : 0.0;
 	c[0] = ev_f32(e, ev_f32(e, t.lo - slack) * scale);
 	c[1] = ev_f32(e, ev_f32(e, t.hi + slack) * scale);
-	h = n > 1 && ev_overflows(t.up, t.down) ? ev_unknown() : ev_hull(o->v[j], c, 2);
+	h = n > 1 && ev_overflows(t.up, t.down, exact) ? ev_unknown() : ev_hull(o->v[j], c, 2);
 	o->lo[j] = h.lo;
 	o->hi[j] = h.hi;
 }

@@ -32,6 +32,13 @@ static void fail(struct ptx_fn *f, const char *why)
 		f->error = why;
 }
 
+/* The caller's program is too large, which is no mistake in building it. */
+static void fail_full(struct ptx_fn *f, const char *why)
+{
+	f->full |= !f->error;
+	fail(f, why);
+}
+
 struct ptx_opnd ptx_param_add(struct ptx_fn *f, enum ptx_type t, const char *name)
 {
 	struct arena *a = f->module->arena;
@@ -73,7 +80,7 @@ static uint32_t take_regs(struct ptx_fn *f, enum ptx_class c, unsigned n)
 	uint32_t first = f->nreg[c];
 
 	if (first + n > PTX_MAX_REGS) {
-		fail(f, "too many registers");
+		fail_full(f, "too many registers");
 		return 0;
 	}
 	f->nreg[c] += n;
@@ -256,7 +263,7 @@ struct ptx_insn *ptx_emit(struct ptx_fn *f, enum ptx_op op, enum ptx_type t,
 	if (n > PTX_MAX_OPNDS)
 		fail(f, "too many operands");
 	if (f->ninsn >= PTX_MAX_INSNS)
-		fail(f, "the function is too long");
+		fail_full(f, "the function is too long");
 	if (f->error) {
 		memset(&f->scratch, 0, sizeof f->scratch);
 		return &f->scratch;

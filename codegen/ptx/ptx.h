@@ -216,6 +216,7 @@ struct ptx_fn {
 	uint32_t loc_line, loc_col;
 	const char *comment;
 	const char *error; /* the builder's first failure; it then hands out harmless operands */
+	bool full; /* that failure: more instructions or registers than a function has room for */
 	struct ptx_insn scratch; /* what ptx_emit returns after a failure */
 	struct ptx_fn *next;
 };

@@ -202,6 +202,8 @@ static const struct refused refusals[] = {
 	{"kernel k(x: bf16[T, 128], z: bf16[T, 96]) -> (y: bf16[T, 128], u: bf16[T, 96]) { out y = x; out u = z; }", "E803",
 	 CG_AUTO, "sm_90", 8},
 	{"kernel k(x: bf16[T, 128]) -> y: e4m3[T, 128] { out y = x; }", "E802", CG_AUTO, "sm_90", 8},
+	{"kernel _(x: bf16[T, 128]) -> y: bf16[T, 128] { out y = x; }", "E812", CG_AUTO, "sm_90", 8},
+	{"kernel WARP_SZ(x: bf16[T, 128]) -> y: bf16[T, 128] { out y = x; }", "E812", CG_AUTO, "sm_90", 8},
 };
 /* clang-format on */
 
@@ -224,6 +226,24 @@ static void what_cannot_be_done_is_refused_with_a_code(void **state)
 		arena_free(&f->arena);
 		cg_begin(f);
 	}
+}
+
+/* Three thousand multiplications of each of 8192 elements: more than a function of PTX may hold. */
+static void a_kernel_too_long_for_ptx_is_refused(void **state)
+{
+	struct cg_fixture *f = *state;
+	struct cg_options o = cg_defaults(f, "sm_90");
+	struct strbuf b;
+
+	strbuf_init(&b, &f->arena);
+	strbuf_puts(&b, "kernel k(x: bf16[T, 8192]) -> y: bf16[T, 8192] { v0 = x + 1;");
+	for (unsigned i = 1; i < 3000; i++)
+		strbuf_printf(&b, " v%u = v%u * x;", i, i - 1);
+	strbuf_puts(&b, " out y = v2999; }");
+	if (cg_kernel_of(f, b.s, NULL, 0, &o))
+		fail_msg("compiled");
+	if (!strstr(cg_shown(f), "E813") || strstr(cg_shown(f), "E714"))
+		fail_msg("%s", cg_shown(f));
 }
 
 /* Fused IR that specs do not give, or not yet. */
@@ -309,6 +329,7 @@ int main(void)
 	        TEST(the_contract_changes_with_what_ranks_must_agree_on),
 	        TEST(what_cannot_be_done_is_refused_with_a_code),
 	        TEST(fused_programs_that_cannot_be_done_are_refused),
+	        TEST(a_kernel_too_long_for_ptx_is_refused),
 	        TEST(accesses_are_as_wide_as_the_leading_dimension_allows),
 	        TEST(names_are_known_both_ways),
 	};

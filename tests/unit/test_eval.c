@@ -394,10 +394,13 @@ static void groups_reduce_and_expand(void **state)
 /* In f32 (a + b) - a overflows where (a - a) + b does not. */
 static void a_row_sum_that_overflows_in_some_order_is_unknown(void **state)
 {
-	static const double x[2][4] = {{3e38, 3e38, -3e38, 1.0}, {3e38, 3e38, 3e38, 1.0}};
+	static const double x[4][4] = {{3e38, 3e38, -3e38, 1.0},
+	                               {3e38, 3e38, -INFINITY, 1.0},
+	                               {3e38, 3e38, 3e38, 1.0},
+	                               {3e38, -INFINITY, -3e38, 1.0}};
 
 	(void)state;
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 4; i++) {
 		struct kernel k;
 		unsigned p, y;
 
@@ -408,8 +411,34 @@ static void a_row_sum_that_overflows_in_some_order_is_unknown(void **state)
 			k.in[p].v[c] = (double)(float)x[i][c];
 		store(&k, y, value(&k, IR_OP_ROW_SUM, 1, load(&k, p), NULL, NULL));
 		eval(&k, IR_EVAL_SPEC, IR_SUM_RANK_ORDER);
-		assert_true(i ? k.out[y].err[0] == 0.0 && isinf(k.out[y].v[0])
-		              : isinf(k.out[y].err[0]) && isfinite(k.out[y].v[0]));
+		assert_true(!isinf(k.out[y].v[0]) == (i == 0));
+		assert_true(i < 2 ? isinf(k.out[y].err[0]) : k.out[y].err[0] == 0.0);
+		arena_free(&k.a);
+	}
+}
+
+/* A sum of zeros, or of products that round to zero, may be either zero: 1 / sqrt of it is either
+ * infinity. */
+static void the_sign_of_a_zero_that_was_summed_is_unknown(void **state)
+{
+	static const double x[2] = {0.0, 0x1p-100};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct kernel k;
+		struct ir_value *s, *v;
+		unsigned p, y;
+
+		begin(&k, 1, 1);
+		p = param(&k, IR_IN, IR_F32, 2, IR_REPLICATED, 4);
+		y = param(&k, IR_OUT, IR_F32, 2, IR_REPLICATED, 1);
+		for (unsigned c = 0; c < 4; c++)
+			k.in[p].v[c] = x[i];
+		v = load(&k, p);
+		s = value(&k, IR_OP_ROW_DOT, 2, v, v, NULL);
+		store(&k, y, value(&k, IR_OP_RSQRT, 1, s, NULL, NULL));
+		eval(&k, IR_EVAL_SPEC, IR_SUM_RANK_ORDER);
+		assert_true(isinf(k.out[y].v[0]) && isinf(k.out[y].err[0]));
 		arena_free(&k.a);
 	}
 }
@@ -649,6 +678,7 @@ int main(void)
 	        cmocka_unit_test(what_is_unknown_stays_unknown),
 	        cmocka_unit_test(a_row_sum_in_any_legal_order_is_within_the_bound),
 	        cmocka_unit_test(a_row_sum_that_overflows_in_some_order_is_unknown),
+	        cmocka_unit_test(the_sign_of_a_zero_that_was_summed_is_unknown),
 	        cmocka_unit_test(the_bound_of_an_rmsnorm_is_a_few_units_and_holds),
 	        cmocka_unit_test(the_sum_of_a_row_of_zeros_is_zero_to_the_bit),
 	        cmocka_unit_test(groups_reduce_and_expand),
