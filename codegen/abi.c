@@ -131,7 +131,10 @@ void cg_abi_make(struct cg_kernel *k, const struct cg_rowprog *rp, struct arena 
 			                  u.all == CG_ARG_MC ? "_mc" : "_peers"));
 	}
 	add_workspace(k);
-	add_arg(k, CG_ARG_ROWS, 0, "rows");
+	if (k->plan.rows_in_memory)
+		add_arg(k, CG_ARG_ROWS_PTR, 0, "rows_at");
+	else
+		add_arg(k, CG_ARG_ROWS, 0, "rows");
 	if (k->plan.own_rows || k->plan.communicates)
 		add_arg(k, CG_ARG_RANK, 0, "rank");
 }
@@ -199,10 +202,10 @@ static uint64_t hash_plan(uint64_t h, const struct cg_plan *p)
 	        p->stages,       p->smem,      p->max_ctas, p->own_rows,
 	        p->communicates, CG_MAX_RANKS, CG_MAX_CTAS, sizeof(struct cg_workspace)};
 
-	const uint64_t more[] = {p->sum_ranks, p->xchg_row};
+	const uint64_t more[] = {p->sum_ranks, p->xchg_row, p->pdl, p->rows_in_memory};
 
 	h = hash_text(HASH(h, x), p->target->name);
-	return p->sum_ranks ? HASH(h, more) : h;
+	return p->sum_ranks || p->pdl || p->rows_in_memory ? HASH(h, more) : h;
 }
 
 static uint64_t hash_value(uint64_t h, const struct cg_rowprog *rp, const struct ir_value *v)

@@ -347,8 +347,8 @@ static void store_piece(struct cg_emit *e, const struct cg_shape *s, bool all, s
 {
 	uint8_t vec = cg_vec_mod(s->piece);
 
-	/* 16-bit pairs go as .f32, so that each 32-bit word arrives whole (facts: what a polling
-	 * reader relies on). */
+	/* 16-bit pairs go as .f32, so that each 32-bit word arrives whole (doc/codegen.md, the
+	 * loop: a polling reader relies on it). */
 	if (!all)
 		ptx_st(e->f, ptx_MODS(.space = PTX_GLOBAL, .vec = vec), cg_shape_type(s), addr,
 		       from);

@@ -9,9 +9,9 @@
 #include <assert.h>
 
 /* What the templates spell as numbers. */
-static_assert(offsetof(struct cg_workspace, abort) == 0, "wait.ptxt, abort.ptxt");
+static_assert(offsetof(struct cg_workspace, abort) == 0, "wait.ptxt, abort_record.ptxt");
 static_assert(offsetof(struct cg_workspace, limit_ns) == 8, "wait.ptxt");
-static_assert(offsetof(struct cg_workspace, record) == 16, "abort.ptxt");
+static_assert(offsetof(struct cg_workspace, record) == 16, "abort_record.ptxt");
 static_assert(offsetof(struct cg_ws_record, kernel) == 4 &&
                       offsetof(struct cg_ws_record, rank) == 8 &&
                       offsetof(struct cg_ws_record, cta) == 12 &&
@@ -19,7 +19,7 @@ static_assert(offsetof(struct cg_ws_record, kernel) == 4 &&
                       offsetof(struct cg_ws_record, peer) == 20 &&
                       offsetof(struct cg_ws_record, expected) == 24 &&
                       offsetof(struct cg_ws_record, seen) == 32,
-              "abort.ptxt");
+              "abort_record.ptxt");
 static_assert(CG_WS_TIMEOUT == 1 && CG_WS_CONTRACT == 2 && CG_WS_PEER == 3, "wait.ptxt");
 
 struct order {
@@ -86,6 +86,16 @@ static void begin(struct cg_emit *e, struct barrier *b, unsigned phase)
 	b->stop = ptx_reg(f, PTX_C_PRED);
 }
 
+/* Without a kernel boundary on the path from a write through one address to the read through the other, as with
+ * programmatic dependent launch, the alias fence has to do its work; order hw leans on the hardware. */
+void cg_alias_fence(struct cg_emit *e)
+{
+	bool multicast = cg_protocol_info[e->p->protocol].memory == CG_SYM_MULTICAST;
+
+	if (e->p->pdl && multicast && e->p->order != CG_HW)
+		ptx_fence_alias(e->f);
+}
+
 static struct ptx_opnd kernel_id(const struct cg_emit *e)
 {
 	return ptx_imm((int64_t)(uint32_t)e->k->contract);
@@ -130,23 +140,12 @@ static bool arrive(struct cg_emit *e, const struct barrier *b, unsigned phase)
 	                 {"lane", e->lane}, {"ranks", ptx_imm(e->p->tp)});
 }
 
-static bool fail_to_meet(struct cg_emit *e, const struct barrier *b, unsigned phase)
-{
-	struct cg_failure x = {b->ws, b->why, b->seen, b->source, b->word, phase};
-
-	if (e->ops->ws == CG_ARG_WS_PEERS)
-		return cg_record(e, &x);
-	return CG_EXPAND(e, "abort", {"ws", b->ws}, {"ws_mc", b->ws_mc}, {"why", b->why},
-	                 {"seen", b->seen}, {"kernel", kernel_id(e)}, {"rank", e->rank},
-	                 {"cta", e->cta}, {"phase", ptx_imm(phase)}, {"peer", b->source},
-	                 {"expected", b->word});
-}
-
 /* Arrive and wait; on failure the record is written and control goes to `fail`. */
 static bool meet(struct cg_emit *e, const struct barrier *b, unsigned phase, struct ptx_opnd fail)
 {
 	const char *acquire = orders[e->p->order].acquire[phase];
 	struct ptx_opnd good = ptx_label_new(e->f, "met");
+	struct cg_failure late = {b->ws, b->why, b->seen, b->source, b->word, phase};
 
 	if (!arrive(e, b, phase) ||
 	    !CG_EXPAND(e, "wait", {"ws", b->ws}, {"slot", b->watched}, {"epoch", b->epoch},
@@ -156,11 +155,15 @@ static bool meet(struct cg_emit *e, const struct barrier *b, unsigned phase, str
 	ptx_guard(e->f, b->stop, true);
 	ptx_bra(e->f, good);
 	ptx_unguard(e->f);
-	if (!fail_to_meet(e, b, phase))
+	if (!cg_record(e, &late))
 		return false;
 	ptx_bra(e->f, fail);
 	ptx_place(e->f, good);
-	return !acquire || ptx_expand(e->f, acquire, NULL, 0, e->d);
+	if (acquire && !ptx_expand(e->f, acquire, NULL, 0, e->d))
+		return false;
+	if (phase == 1 && e->p->order == CG_FORMAL)
+		cg_alias_fence(e);
+	return true;
 }
 
 struct ptx_opnd cg_only_warp0(struct cg_emit *e, const char *hint)
@@ -192,6 +195,7 @@ bool cg_barrier_entry(struct cg_emit *e, struct ptx_opnd leave)
 	e->flag = ptx_var_add(f, PTX_SHARED, PTX_T_u32, 4, 1, "dead");
 	ptx_comment(f, "entry barrier");
 	join = cg_only_warp0(e, "entered");
+	cg_alias_fence(e);
 	begin(e, &b, 0);
 	dead = ptx_ld(f, ptx_MODS(.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL),
 	              PTX_T_u32, ptx_at(b.ws, 0));

@@ -47,7 +47,16 @@ struct cg_target {
 	unsigned regs_per_sm, max_regs_per_thread, smem_per_cta, max_threads;
 };
 const struct cg_target *cg_target_by_name(const char *s); /* NULL: unknown */
-const char *cg_target_names(void);                        /* "sm_80, sm_90, ..." for messages */
+const char *cg_target_names(struct arena *a);             /* "sm_80, sm_90, ..." for messages */
+
+/*
+ * Programmatic dependent launch (sm_90): the kernel may be launched before the one before it in the
+ * stream has ended, and waits for it.  WAIT lets its own successor start when its rows are done;
+ * EARLY already when the loads of the last rows have been issued.
+ */
+enum cg_pdl { CG_PDL_NONE, CG_PDL_WAIT, CG_PDL_EARLY };
+int cg_pdl_by_name(const char *s); /* "none", "wait", "early"; -1: unknown */
+const char *cg_pdl_name(enum cg_pdl p);
 
 struct cg_options {
 	unsigned tp; /* 1..CG_MAX_RANKS */
@@ -56,8 +65,10 @@ struct cg_options {
 	enum cg_order order;
 	unsigned threads, in_flight; /* 0: chosen; else forced (tests, tuning) */
 	unsigned max_ctas;           /* 0: CG_MAX_CTAS */
-	const char *spec_name;       /* for .file and comments; NULL: none */
-	const struct diags *places;  /* to turn spans into lines for .loc; NULL: no .loc */
+	enum cg_pdl pdl;
+	bool rows_in_memory;        /* T is read from device memory: CG_ARG_ROWS_PTR */
+	const char *spec_name;      /* for .file and comments; NULL: none */
+	const struct diags *places; /* to turn spans into lines for .loc; NULL: no .loc */
 };
 
 struct cg_plan {
@@ -82,7 +93,9 @@ struct cg_plan {
 	unsigned sum_ranks; /* ranks whose addends are in registers at once; 0: the switch sums, or
 	                       nobody */
 	uint32_t xchg_row;  /* bytes of a row that one rank pushes; 0: no exchange buffer */
-	const char *why;    /* one line: how the shape was chosen */
+	enum cg_pdl pdl;
+	bool rows_in_memory;
+	const char *why; /* one line: how the shape was chosen */
 };
 
 enum cg_arg_kind {

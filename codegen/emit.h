@@ -9,6 +9,7 @@
 #include "codegen/rowprog.h"
 
 #define CG_MAX_ROW_OFFSETS 16
+#define CG_MAX_ADDENDS     8 /* ranks whose addends are in registers at once, at most */
 
 /* Where in a parameter a thread's part of a row begins, base aside; parameters of one layout share
  * it. */
@@ -203,11 +204,12 @@ void cg_sum_round(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *
 	ptx_expand((e)->f, name, (const struct ptx_bind[]){__VA_ARGS__},                     \
 	           sizeof((const struct ptx_bind[]){__VA_ARGS__}) / sizeof(struct ptx_bind), \
 	           (e)->d)
-struct cg_failure { /* what is recorded: see abort.ptxt */
+struct cg_failure { /* what is recorded: see abort_record.ptxt */
 	struct ptx_opnd ws, why, seen, peer, expected;
 	unsigned phase;
 };
-bool cg_record(struct cg_emit *e, const struct cg_failure *x);      /* and tells all ranks */
+bool cg_record(struct cg_emit *e, const struct cg_failure *x); /* and tells all ranks */
+void cg_alias_fence(struct cg_emit *e); /* where a kernel boundary is missing */
 struct ptx_opnd cg_only_warp0(struct cg_emit *e, const char *hint); /* others go to the label */
 bool cg_barrier_entry(struct cg_emit *e,
                       struct ptx_opnd leave); /* jumps to `leave` when the workspace is dead */

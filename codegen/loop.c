@@ -25,7 +25,13 @@ static void set_domain(struct cg_emit *e)
 	struct ptx_fn *f = e->f;
 	struct ptx_opnd c, wide, first, last, tp = ptx_imm(e->p->tp);
 
-	e->T = cg_arg_load(e, CG_ARG_ROWS, 0);
+	if (e->p->rows_in_memory) {
+		struct ptx_opnd at = cg_arg_load(e, CG_ARG_ROWS_PTR, 0);
+
+		e->T = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u32, ptx_at(at, 0));
+	} else {
+		e->T = cg_arg_load(e, CG_ARG_ROWS, 0);
+	}
 	e->rank = cg_arg_load(e, CG_ARG_RANK, 0);
 	e->end = e->T;
 	if (!e->p->own_rows)
@@ -52,6 +58,8 @@ static void prologue(struct cg_emit *e)
 	e->lane = ptx_and(f, PTX_T_b32, e->tid, ptx_imm(31));
 	e->lane0 = ptx_setp(f, PTX_EQ, PTX_T_u32, e->lane, ptx_imm(0));
 	e->tid0 = ptx_setp(f, PTX_EQ, PTX_T_u32, e->tid, ptx_imm(0));
+	if (e->p->pdl) /* before all that the kernel before may have written: T, epochs, rows */
+		ptx_gdc_wait(f);
 	set_domain(e);
 	e->ahead = ptx_mul(f, PTX_T_u32, e->grid, ptx_imm(e->p->in_flight));
 	if (whole + e->p->threads > e->rp->nvec)
@@ -206,6 +214,19 @@ static void use_slot(struct cg_emit *e, const struct cg_slot *s)
 	}
 }
 
+/* The CTA's last rows are on their way: the next kernel's CTAs may come. */
+static void let_next_start(struct cg_emit *e, struct ptx_opnd row)
+{
+	struct ptx_opnd next;
+
+	if (e->p->pdl != CG_PDL_EARLY)
+		return;
+	next = ptx_add(e->f, PTX_T_u32, row, e->ahead);
+	ptx_guard(e->f, ptx_setp(e->f, PTX_GE, PTX_T_u32, next, e->end), false);
+	ptx_gdc_launch(e->f);
+	ptx_unguard(e->f);
+}
+
 static bool emit_loop(struct cg_emit *e, struct ptx_opnd leave)
 {
 	struct ptx_fn *f = e->f;
@@ -222,6 +243,7 @@ static bool emit_loop(struct cg_emit *e, struct ptx_opnd leave)
 		ptx_guard(f, none, false);
 		ptx_bra(f, done);
 		ptx_unguard(f);
+		let_next_start(e, row);
 		cg_row_set(&e->row, row);
 		use_slot(e, &e->slot[s]);
 		if (e->ops->consume && !e->ops->consume(e, &e->slot[s], leave))
@@ -233,6 +255,8 @@ static bool emit_loop(struct cg_emit *e, struct ptx_opnd leave)
 	ptx_bra(f, again);
 	ptx_place(f, done);
 	ptx_loc(f, 0, 0);
+	if (e->p->pdl)
+		ptx_gdc_launch(f);
 	return true;
 }
 

@@ -16,6 +16,7 @@
 #define FIXED_REGS       12 /* addresses, row numbers, lane; found with ptxas, as the next two */
 #define MAX_TEMPS        6
 #define SUM_TEMPS        6  /* while addends are summed */
+#define MANY_PEERS       6  /* beyond CG_MAX_ADDENDS ranks, of which one more group is loaded */
 #define MARGIN           8  /* left free when there is a choice */
 #define WIDE_MARGIN      16 /* with more elements a thread ptxas keeps more in flight */
 
@@ -151,6 +152,8 @@ static unsigned estimate(const struct cg_plan *p, const struct cg_rowprog *rp)
 	for (unsigned i = 0; i < rp->nval; i++)
 		if (rp->val[i].home == CG_HOME_UNIFORM && rp->val[i].used)
 			fixed++;
+	if (cg_ops(p)->ahead && p->sum_ranks && p->tp > CG_MAX_ADDENDS)
+		fixed += MANY_PEERS;
 	for (unsigned l = 0; l < rp->nlevel; l++) {
 		unsigned n = level_regs(p, rp, l);
 
@@ -193,8 +196,10 @@ static unsigned smem_bytes(const struct cg_plan *p, const struct cg_rowprog *rp)
 {
 	unsigned warps = p->threads / 32;
 
-	return (warps > 1 ? 2 * cg_reduce_buffer(rp->max_nrow, warps) : 0) +
-	       (p->communicates ? 4 : 0);
+	return (warps > 1 ? 2 * cg_reduce_buffer(rp->max_nrow, warps) : 0) + (p->xchg_row ? 8
+	                                                                      : p->communicates
+	                                                                              ? 4
+	                                                                              : 0);
 }
 
 static bool check_options(const struct cg_options *o, const struct ir_func *f, struct diags *d)
@@ -206,7 +211,14 @@ static bool check_options(const struct cg_options *o, const struct ir_func *f, s
 	}
 	if (!o->target) {
 		diag_at(d, DIAG_ERROR, DIAG_CG_OPTION, f->at, "no target is given");
-		diag_note(d, (struct span){0, 0}, "known targets: %s", cg_target_names());
+		diag_note(d, (struct span){0, 0}, "known targets: %s", cg_target_names(d->arena));
+		return false;
+	}
+	if (o->pdl && o->target->sm < 90) {
+		diag_at(d, DIAG_ERROR, DIAG_CG_OPTION, f->at,
+		        "programmatic dependent launch needs sm_90 or later, the target is %s",
+		        o->target->name);
+		diag_note(d, (struct span){0, 0}, "use --pdl none");
 		return false;
 	}
 	if (o->threads > o->target->max_threads || o->in_flight > MAX_IN_FLIGHT) {
@@ -251,7 +263,9 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	                      .target = o->target,
 	                      .cols = rp->cols,
 	                      .elems = rp->elems,
-	                      .own_rows = rp->own_rows};
+	                      .own_rows = rp->own_rows,
+	                      .pdl = o->pdl,
+	                      .rows_in_memory = o->rows_in_memory};
 	if (!check_options(o, rp->func, d) || !cg_protocol_choose(p, rp, o, a, d) ||
 	    !check_align(rp, d))
 		return false;
@@ -323,9 +337,18 @@ static void print_params(const struct cg_kernel *k, struct strbuf *out)
 void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
 {
 	static const char *const kinds[] = {
-	        [CG_ARG_UC] = "address",      [CG_ARG_MC] = "multicast address",
-	        [CG_ARG_WS_UC] = "workspace", [CG_ARG_WS_MC] = "multicast workspace",
-	        [CG_ARG_ROWS] = "T",          [CG_ARG_RANK] = "rank",
+	        [CG_ARG_UC] = "address",
+	        [CG_ARG_MC] = "multicast address",
+	        [CG_ARG_WS_UC] = "workspace",
+	        [CG_ARG_WS_MC] = "multicast workspace",
+	        [CG_ARG_ROWS] = "T",
+	        [CG_ARG_RANK] = "rank",
+	        [CG_ARG_PEERS] = "peers' addresses",
+	        [CG_ARG_WS_PEERS] = "peers' workspaces",
+	        [CG_ARG_XCHG_UC] = "exchange buffer",
+	        [CG_ARG_XCHG_MC] = "multicast exchange buffer",
+	        [CG_ARG_XCHG_PEERS] = "peers' exchange buffers",
+	        [CG_ARG_ROWS_PTR] = "where T is",
 	};
 	const struct cg_plan *p = &k->plan;
 
@@ -335,20 +358,33 @@ void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
 	              p->target->name);
 	strbuf_printf(out, "  rows: %s of %lld elements, %s\n", p->own_rows ? "own" : "all",
 	              (long long)p->cols,
-	              p->communicates ? "barriers at entry and exit" : "no communication");
+	              p->xchg_row       ? "data are the flags"
+	              : p->communicates ? "barriers at entry and exit"
+	                                : "no communication");
 	strbuf_printf(out,
 	              "  block %u threads x %u vectors x %u elements, %u rows in flight (%llu "
 	              "bytes), %u stages\n",
 	              p->threads, p->vecs, p->elems, p->in_flight,
 	              (unsigned long long)p->bytes_in_flight, p->stages);
+	if (p->sum_ranks)
+		strbuf_printf(out, "  sums in order of ranks, %u of %u at a time\n", p->sum_ranks,
+		              p->tp);
+	if (p->xchg_row)
+		strbuf_printf(out, "  exchange buffer: 3 x (%d + %u x rows) bytes\n", CG_XCHG_HEAD,
+		              p->tp * p->xchg_row);
+	if (p->pdl)
+		strbuf_printf(out, "  programmatic dependent launch: %s\n", cg_pdl_name(p->pdl));
 	strbuf_printf(out, "  shared memory %u bytes, at most %u CTAs, about %u registers\n",
 	              p->smem, p->max_ctas, p->est_regs);
 	strbuf_printf(out, "  chosen: %s\n", p->why);
 	print_params(k, out);
-	for (unsigned i = 0; i < k->narg; i++)
-		strbuf_printf(out, "  argument %u: %s, %u bytes at %u: %s%s%s\n", i, k->arg[i].name,
-		              k->arg[i].size, k->arg[i].offset, kinds[k->arg[i].kind],
-		              k->arg[i].kind <= CG_ARG_MC ? " of " : "",
-		              k->arg[i].kind <= CG_ARG_MC ? k->param[k->arg[i].param].name : "");
+	for (unsigned i = 0; i < k->narg; i++) {
+		const struct cg_arg *g = &k->arg[i];
+		bool of = g->kind == CG_ARG_UC || g->kind == CG_ARG_MC || g->kind == CG_ARG_PEERS;
+
+		strbuf_printf(out, "  argument %u: %s, %u bytes at %u: %s%s%s\n", i, g->name,
+		              g->size, g->offset, kinds[g->kind], of ? " of " : "",
+		              of ? k->param[g->param].name : "");
+	}
 	strbuf_printf(out, "  contract %016llx\n", (unsigned long long)k->contract);
 }

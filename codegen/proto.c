@@ -4,8 +4,6 @@
  */
 #include "codegen/emit.h"
 
-#define ADDENDS 8 /* of so many ranks are in registers at once, at most */
-
 static bool refuse(struct diags *d, struct span at, const char *why, const char *fix)
 {
 	diag_at(d, DIAG_ERROR, DIAG_CG_PROTOCOL, at, "%s", why);
@@ -169,7 +167,7 @@ static void mark_sums(struct cg_plan *p, const struct cg_rowprog *rp)
 		if (rp->val[i].ir->op == IR_OP_LOAD_SUM) {
 			rp->val[i].summed = true;
 			rp->val[i].first = rp->val[i].used ? 0 : rp->val[i].first;
-			p->sum_ranks = p->tp < ADDENDS ? p->tp : ADDENDS;
+			p->sum_ranks = p->tp < CG_MAX_ADDENDS ? p->tp : CG_MAX_ADDENDS;
 		}
 }
 

@@ -1,15 +1,14 @@
 /*
- * push and mm-push: the data are the flag (facts: ptx.md section 6; doc/protocols.md has the
- *argument).
+ * push and mm-push: the data are the flag (doc/protocols.md has the argument).
  *
  * The exchange buffer has three thirds, used in turn.  A third holds a header of each source rank,
- *then rows; in a row the sources one after the other, so that what a launch dirties is one block
- *from the third's beginning, whatever the kernel:
+ * then rows; in a row the sources one after the other, so that what a launch dirties is one block
+ * from the third's beginning, whatever the kernel:
  *
  *	{number, tag} x CG_MAX_RANKS   row 0: rank 0, rank 1, ...   row 1: ...
  *
  * Every 32-bit word is the sentinel until its payload comes.  A launch pushes its own rows to all
- *ranks, clears what the launch before dirtied, and then polls and sums row by row.
+ * ranks, clears what the launch before dirtied, and then polls and sums row by row.
  */
 #include "codegen/emit.h"
 #include <assert.h>
@@ -212,6 +211,7 @@ static bool check_state(struct cg_emit *e, struct cg_push *p, struct ptx_opnd le
 	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 0), x.why);
 	ptx_place(f, fits);
 	/* All that this rank did before the launch is released by thread 0's words. */
+	cg_alias_fence(e);
 	if (!ptx_expand(f, "acquire", NULL, 0, e->d))
 		return false;
 	ptx_place(f, join);

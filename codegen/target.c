@@ -22,6 +22,9 @@ static const struct cg_target targets[] = {
 static const char *const orders[] = {
 	[CG_FORMAL] = "formal", [CG_HW] = "hw", [CG_STRICT] = "strict",
 };
+static const char *const pdls[] = {
+	[CG_PDL_NONE] = "none", [CG_PDL_WAIT] = "wait", [CG_PDL_EARLY] = "early",
+};
 const struct cg_protocol_info cg_protocol_info[CG_NPROTOCOLS] = {
 	[CG_AUTO] = {"auto", CG_ROWS_OWN, CG_SYM_NONE, 0, "chosen"},
 #define CG_PROTOCOL(ID, spelling, rows, memory, sm, doc) \
@@ -79,6 +82,16 @@ const char *cg_order_name(enum cg_order o)
 	return (size_t)o < COUNT(orders) ? orders[o] : "?";
 }
 
+int cg_pdl_by_name(const char *s)
+{
+	return find(pdls, COUNT(pdls), s);
+}
+
+const char *cg_pdl_name(enum cg_pdl p)
+{
+	return (size_t)p < COUNT(pdls) ? pdls[p] : "?";
+}
+
 const struct cg_target *cg_target_by_name(const char *s)
 {
 	for (size_t i = 0; i < COUNT(targets); i++)
@@ -87,8 +100,11 @@ const struct cg_target *cg_target_by_name(const char *s)
 	return NULL;
 }
 
-const char *cg_target_names(void)
+const char *cg_target_names(struct arena *a)
 {
-	return "sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_103, sm_103a, sm_120, "
-	       "sm_120a";
+	const char *s = targets[0].name;
+
+	for (size_t i = 1; i < COUNT(targets); i++)
+		s = arena_printf(a, "%s, %s", s, targets[i].name);
+	return s;
 }

@@ -32,6 +32,13 @@ CHECK(ARG_WS_UC, CG_ARG_WS_UC);
 CHECK(ARG_WS_MC, CG_ARG_WS_MC);
 CHECK(ARG_ROWS, CG_ARG_ROWS);
 CHECK(ARG_RANK, CG_ARG_RANK);
+CHECK(ARG_PEERS, CG_ARG_PEERS);
+CHECK(ARG_WS_PEERS, CG_ARG_WS_PEERS);
+CHECK(ARG_XCHG_UC, CG_ARG_XCHG_UC);
+CHECK(ARG_XCHG_MC, CG_ARG_XCHG_MC);
+CHECK(ARG_XCHG_PEERS, CG_ARG_XCHG_PEERS);
+CHECK(ARG_ROWS_PTR, CG_ARG_ROWS_PTR);
+_Static_assert(PLAIT_ARG_ROWS_PTR + 1 == CG_NARGS, "no kind of argument is missing");
 #undef CHECK
 
 static void keep_params(struct arena *a, struct rt_kernel *to, const struct cg_kernel *k)

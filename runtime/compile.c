@@ -58,9 +58,11 @@ static enum status check_arguments(struct job *j)
 	j->cg = (struct cg_options){.tp = o->tp, .spec_name = o->spec_name, .places = &j->d};
 	j->cg.target = cg_target_by_name(target);
 	if (!j->cg.target)
-		return usage(j, "target", target, cg_target_names());
+		return usage(j, "target", target, cg_target_names(&j->scratch));
 	if (p < 0)
-		return usage(j, "protocol", protocol, "auto, mm-twoshot, local");
+		return usage(
+		        j, "protocol", protocol,
+		        arena_printf(&j->scratch, "auto, %s", cg_protocol_names(&j->scratch, ~0u)));
 	if (m < 0)
 		return usage(j, "order", order, "formal, hw, strict");
 	j->cg.protocol = (enum cg_protocol)p;
@@ -71,7 +73,7 @@ static enum status check_arguments(struct job *j)
 static enum status front(struct job *j, struct ir_module **module)
 {
 	struct fe_options fo = {.nset = j->o.nset};
-	struct ir_pass_options po = {.tp = j->o.tp};
+	struct ir_pass_options po = {.tp = j->o.tp, .rows = cg_protocol_rows(j->cg.protocol)};
 	struct fe_set *set = arena_news(&j->scratch, struct fe_set, j->o.nset);
 	struct source *src = diags_add_source(&j->d, j->o.spec_name, j->o.text, j->o.text_len);
 	struct ast_file *ast;

@@ -60,7 +60,7 @@ struct plait_compile_options {
 	const char *kernel;   /* compile this one only; NULL: all */
 	unsigned tp;          /* ranks, 1..16 */
 	const char *target;   /* "sm_90"; NULL: that */
-	const char *protocol; /* "mm-twoshot", "local", "auto"; NULL: "auto" */
+	const char *protocol; /* "mm-twoshot", "p2p-twoshot", "push", ...; NULL: "auto" */
 	const char *order;    /* memory order: "formal", "hw", "strict"; NULL: "formal" */
 	const struct plait_set *set;
 	size_t nset;
@@ -156,12 +156,18 @@ struct plait_param_info {
 	}
 
 enum plait_arg_kind {
-	PLAIT_ARG_UC,    /* u64: address of parameter `param` on this rank */
-	PLAIT_ARG_MC,    /* u64: multicast address of parameter `param` */
-	PLAIT_ARG_WS_UC, /* u64: this rank's workspace */
-	PLAIT_ARG_WS_MC, /* u64: multicast address of the workspace */
-	PLAIT_ARG_ROWS,  /* u32: T */
-	PLAIT_ARG_RANK,  /* u32 */
+	PLAIT_ARG_UC,         /* u64: address of parameter `param` on this rank */
+	PLAIT_ARG_MC,         /* u64: multicast address of parameter `param` */
+	PLAIT_ARG_WS_UC,      /* u64: this rank's workspace */
+	PLAIT_ARG_WS_MC,      /* u64: multicast address of the workspace */
+	PLAIT_ARG_ROWS,       /* u32: T */
+	PLAIT_ARG_RANK,       /* u32 */
+	PLAIT_ARG_PEERS,      /* u64[tp]: parameter `param` on every rank, this one included */
+	PLAIT_ARG_WS_PEERS,   /* u64[tp]: the workspaces */
+	PLAIT_ARG_XCHG_UC,    /* u64: this rank's exchange buffer */
+	PLAIT_ARG_XCHG_MC,    /* u64: its multicast address */
+	PLAIT_ARG_XCHG_PEERS, /* u64[tp]: the exchange buffers */
+	PLAIT_ARG_ROWS_PTR,   /* u64: address of T, a u32 in device memory */
 };
 
 /* An argument of the entry, in the order of its parameters. */

@@ -116,23 +116,44 @@ static const char *set_const(struct args *a, const char *s)
 static const char *set_target(struct args *a, const char *s)
 {
 	a->target = cg_target_by_name(s);
-	return a->target ? NULL : arena_printf(a->arena, "one of %s", cg_target_names());
+	return a->target ? NULL : arena_printf(a->arena, "one of %s", cg_target_names(a->arena));
 }
 
 static const char *set_protocol(struct args *a, const char *s)
 {
-	int p = cg_protocol_by_name(s);
 	struct strbuf b;
 
-	if (p >= 0) {
-		a->protocol = (enum cg_protocol)p;
-		return NULL;
+	a->nprotocol = 0;
+	for (;;) {
+		size_t n = strcspn(s, ",");
+		int p = cg_protocol_by_name(arena_strndup(a->arena, s, n));
+
+		if (p < 0 || a->nprotocol == CG_NPROTOCOLS)
+			break;
+		a->protocols[a->nprotocol++] = (enum cg_protocol)p;
+		if (!s[n]) {
+			a->protocol = a->protocols[0];
+			return NULL;
+		}
+		s += n + 1;
 	}
 	strbuf_init(&b, a->arena);
 	for (int i = 0; i < CG_NPROTOCOLS; i++)
-		strbuf_printf(&b, "%s%s", i ? ", " : "one of ",
+		strbuf_printf(&b, "%s%s", i ? ", " : "some of ",
 		              cg_protocol_name((enum cg_protocol)i));
 	return b.s;
+}
+
+static const char *set_form(struct args *a, const char *s)
+{
+	static const char *const forms[] = {"auto", "own", "all"};
+
+	for (unsigned i = 0; i < 3; i++)
+		if (!strcmp(s, forms[i])) {
+			a->form = (enum form)i;
+			return NULL;
+		}
+	return "own, all or auto";
 }
 
 static const char *set_order(struct args *a, const char *s)
@@ -142,6 +163,16 @@ static const char *set_order(struct args *a, const char *s)
 	if (o < 0)
 		return "hw, formal or strict";
 	a->order = (enum cg_order)o;
+	return NULL;
+}
+
+static const char *set_pdl(struct args *a, const char *s)
+{
+	int p = cg_pdl_by_name(s);
+
+	if (p < 0)
+		return "none, wait or early";
+	a->pdl = (enum cg_pdl)p;
 	return NULL;
 }
 
@@ -156,13 +187,13 @@ static const char *set_sum(struct args *a, const char *s)
 
 static const char *set_emit(struct args *a, const char *s)
 {
-	static const char *const kinds[] = {"ast", "ir", "plan", "ptx", "cubin"};
+	static const char *const kinds[] = {"ast", "ir", "plan", "ptx", "cubin", "bundle"};
 
 	a->emit = s;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (!strcmp(s, kinds[i]))
 			return NULL;
-	return "ast, ir, plan, ptx or cubin";
+	return "ast, ir, plan, ptx, cubin or bundle";
 }
 
 /* clang-format off */
@@ -170,6 +201,9 @@ static const char *set_kernel(struct args *a, const char *s)  { a->kernel = s;  
 static const char *set_out(struct args *a, const char *s)     { a->out = s;           return NULL; }
 static const char *set_stop(struct args *a, const char *s)    { a->stop_after = s;    return NULL; }
 static const char *set_ptx(struct args *a, const char *s)     { a->ptx = s;           return NULL; }
+static const char *set_chain(struct args *a, const char *s)   { a->chain = s;         return NULL; }
+static const char *set_json(struct args *a, const char *s)    { (void)s; a->json = true;        return NULL; }
+static const char *set_rows_in_memory(struct args *a, const char *s) { (void)s; a->rows_in_memory = true; return NULL; }
 static const char *set_remarks(struct args *a, const char *s) { (void)s; a->remarks = true;     return NULL; }
 static const char *set_dump(struct args *a, const char *s)    { (void)s; a->dump_passes = true; return NULL; }
 static const char *set_check(struct args *a, const char *s)   { (void)s; a->check = true;       return NULL; }
@@ -186,9 +220,12 @@ static const struct {
 	{"remarks", NULL, set_remarks, CMD_CHECK | CMD_COMPILE, "say where gathers were made and what was not reordered, and why"},
 	{"kernel", "NAME", set_kernel, CMD_COMPILE | CMD_VERIFY, "this kernel only (default: all of the spec)"},
 	{"target", "SM", set_target, CMD_COMPILE | CMD_VERIFY, "the GPU, as sm_90 (the default)"},
-	{"protocol", "P", set_protocol, CMD_COMPILE | CMD_VERIFY, "how ranks exchange rows: auto (the default), mm-twoshot, local"},
+	{"protocol", "P", set_protocol, CMD_COMPILE | CMD_VERIFY, "how ranks exchange rows (default: auto); several, as a,b: each of them"},
+	{"form", "F", set_form, CMD_COMPILE | CMD_VERIFY, "which rows a rank works on: own, all, or auto (the default): what the protocol needs"},
 	{"order", "O", set_order, CMD_COMPILE | CMD_VERIFY, "memory order: formal (the default), hw, strict"},
-	{"emit", "KIND", set_emit, CMD_COMPILE, "ast, ir, plan, ptx (the default) or cubin"},
+	{"pdl", "P", set_pdl, CMD_COMPILE | CMD_VERIFY, "programmatic dependent launch: none (the default), wait, early"},
+	{"rows-in-memory", NULL, set_rows_in_memory, CMD_COMPILE | CMD_VERIFY, "T is read from device memory, so that one graph serves several"},
+	{"emit", "KIND", set_emit, CMD_COMPILE, "ast, ir, plan, ptx (the default), cubin, or bundle: a folder with all that a caller needs"},
 	{"output", "OUT", set_out, CMD_COMPILE, "file to write; - is standard output (the default); a folder gets one file a kernel"},
 	{"stop-after", "PASS", set_stop, CMD_COMPILE, "run the passes up to this one; for --emit ir"},
 	{"dump-passes", NULL, set_dump, CMD_COMPILE, "print the IR after every pass on standard error"},
@@ -198,6 +235,8 @@ static const struct {
 	{"schedules", "N", set_schedules, CMD_VERIFY, "schedules to try for each kernel (default: 12)"},
 	{"seed", "S", set_seed, CMD_VERIFY, "of data and schedules (default: 0); a report's replay line has the one that failed"},
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
+	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
+	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY, "one JSON document on standard output (doc/cli.md)"},
 	{"ptx", "FILE", set_ptx, CMD_VERIFY, "verify this text in place of the generated one; kernels that it lacks are left out"},
 	{"check", NULL, set_check, CMD_FMT, "write nothing; exit with 1 when the text would change"},
 	{"in-place", NULL, set_place, CMD_FMT, "write to the file, in one step, instead of standard output"},

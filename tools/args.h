@@ -7,25 +7,33 @@
 
 enum command { CMD_CHECK = 1, CMD_COMPILE = 2, CMD_VERIFY = 4, CMD_FMT = 8 };
 
+enum form { FORM_AUTO, FORM_OWN, FORM_ALL }; /* of rows; auto: what the protocol needs */
+
 struct args {
 	enum command command;
 	struct arena *arena;
 	const char *spec;   /* a file; "-": standard input */
 	const char *kernel; /* only this one; NULL: all */
 	unsigned tp;        /* 0: not given */
-	bool remarks, dump_passes, check, in_place;
+	bool remarks, dump_passes, check, in_place, json;
 	struct fe_set *set;
 	size_t nset, cap_set;
 	const struct cg_target *target;
-	enum cg_protocol protocol;
+	enum cg_protocol protocol; /* the only one, where protocols is empty */
+	enum cg_protocol protocols[CG_NPROTOCOLS];
+	unsigned nprotocol;
+	enum form form;
 	enum cg_order order;
+	enum cg_pdl pdl;
+	bool rows_in_memory;
 	const char *emit, *out, *stop_after;
 	int64_t *tokens;
 	size_t ntokens, cap_tokens;
 	unsigned ctas, launches, schedules, threads; /* 0: not given */
 	uint64_t seed;
-	int sum;         /* enum sim_sum; -1: all in turn */
-	const char *ptx; /* a file with the text to verify; NULL: what is generated */
+	int sum;           /* enum sim_sum; -1: all in turn */
+	const char *chain; /* kernels to run one after the other, with commas */
+	const char *ptx;   /* a file with the text to verify; NULL: what is generated */
 };
 
 /*

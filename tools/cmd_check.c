@@ -1,5 +1,6 @@
 /* plait check: diagnostics of a spec; on a good one, one line a kernel. */
 #include "tools/commands.h"
+#include "tools/json.h"
 #include "tools/pipeline.h"
 #include <stdio.h>
 
@@ -16,22 +17,40 @@ static void print_kernel(struct arena *a, const struct ir_func *f)
 	putchar('\n');
 }
 
+static enum status check(struct pipe *p)
+{
+	enum status s = pipe_read(p);
+
+	if (s == ST_OK) {
+		pipe_parse(p);
+		s = pipe_lower(p);
+	}
+	if (s == ST_OK)
+		s = pipe_passes(p, IR_ROWS_OWN, NULL);
+	return s == ST_OK && p->d.nerror ? ST_INPUT : s;
+}
+
+static int finish_json(struct pipe *p, enum status s)
+{
+	cJSON *doc = json_document(p->args), *kernels = cJSON_AddArrayToObject(doc, "kernels");
+
+	for (const struct ir_func *f = s == ST_OK ? p->before->funcs : NULL; f; f = f->next)
+		if (f->is_kernel)
+			cJSON_AddItemToArray(kernels, json_signature(f));
+	return json_finish(doc, p, s);
+}
+
 int cmd_check(struct args *args)
 {
 	struct pipe p;
 	enum status s;
 
 	pipe_init(&p, args->arena, args);
-	s = pipe_read(&p);
-	if (s == ST_OK) {
-		pipe_parse(&p);
-		s = pipe_lower(&p);
-	}
-	if (s == ST_OK)
-		s = pipe_passes(&p, NULL);
-	if (s == ST_OK && !p.d.nerror)
-		for (const struct ir_func *f = p.before->funcs; f; f = f->next)
-			if (f->is_kernel)
-				print_kernel(p.a, f);
+	s = check(&p);
+	if (args->json)
+		return finish_json(&p, s);
+	for (const struct ir_func *f = s == ST_OK ? p.before->funcs : NULL; f; f = f->next)
+		if (f->is_kernel)
+			print_kernel(p.a, f);
 	return pipe_finish(&p, s);
 }

@@ -1,8 +1,8 @@
 /* plait compile: one stage of a spec's kernels, written to a file, a folder or standard output. */
 #include "runtime/jit.h"
+#include "tools/bundle.h"
 #include "tools/commands.h"
-#include "tools/pipeline.h"
-#include <errno.h>
+#include "tools/json.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,37 +15,14 @@ static bool is_folder(const char *out)
 	return n && (out[n - 1] == '/' || (!stat(out, &st) && S_ISDIR(st.st_mode)));
 }
 
-static int cannot(const char *path, const char *what)
-{
-	fprintf(stderr, "plait compile: cannot %s '%s': %s\n", what, path, strerror(errno));
-	return 3;
-}
-
-static int put(const char *path, const void *bytes, size_t n)
-{
-	bool std = !path || !strcmp(path, "-");
-	FILE *f = std ? stdout : fopen(path, "wb");
-
-	if (!f)
-		return cannot(path, "write");
-	if (fwrite(bytes, 1, n, f) != n || fflush(f)) {
-		if (!std)
-			fclose(f);
-		return cannot(std ? "standard output" : path, "write");
-	}
-	if (!std && fclose(f))
-		return cannot(path, "write");
-	return 0;
-}
-
 /* One module with every kernel's entry: their functions share no names but those of the module's
  * header. */
 static struct ptx_module *merge(struct pipe *p)
 {
-	struct ptx_module *m = p->kernel[0]->module;
+	struct ptx_module *m = p->kernel[0].k->module;
 
 	for (size_t i = 1; i < p->nkernel; i++) {
-		struct ptx_module *o = p->kernel[i]->module;
+		struct ptx_module *o = p->kernel[i].k->module;
 
 		m->version = o->version > m->version ? o->version : m->version;
 		for (struct ptx_fn *f = o->fn; f; f = f->next)
@@ -62,7 +39,7 @@ static const char *kernel_path(struct pipe *p, size_t i, const char *ending)
 	const char *out = p->args->out;
 
 	return arena_printf(p->a, "%s%s%s.%s", out, out[strlen(out) - 1] == '/' ? "" : "/",
-	                    p->kernel[i]->name, ending);
+	                    p->kernel[i].k->name, ending);
 }
 
 /* The PTX text m, or the cubin of it. */
@@ -76,7 +53,7 @@ static enum status emit_module(struct pipe *p, struct ptx_module *m, const char 
 	strbuf_init(&text, p->a);
 	ptx_print(m, &text);
 	if (!strcmp(p->args->emit, "ptx")) {
-		*code = put(path, text.s, text.n);
+		*code = write_file(path, text.s, text.n);
 		return ST_OK;
 	}
 	s = rt_nvjitlink_open(p->a, &p->d, NULL, &link);
@@ -84,7 +61,7 @@ static enum status emit_module(struct pipe *p, struct ptx_module *m, const char 
 		s = rt_nvjitlink_link(link, text.s, text.n, p->args->target->name, p->a, &p->d,
 		                      &cubin);
 	if (s == ST_OK)
-		*code = put(path, cubin.data, cubin.size);
+		*code = write_file(path, cubin.data, cubin.size);
 	return s;
 }
 
@@ -98,20 +75,20 @@ static enum status emit_kernels(struct pipe *p, bool folder, int *code)
 		if (!strcmp(p->args->emit, "plan")) {
 			if (folder)
 				plan.n = 0;
-			cg_print_plan(p->kernel[i], &plan);
+			cg_print_plan(p->kernel[i].k, &plan);
 			if (folder)
-				*code = put(kernel_path(p, i, "plan"), plan.s, plan.n);
+				*code = write_file(kernel_path(p, i, "plan"), plan.s, plan.n);
 		} else if (folder) {
-			s = emit_module(p, p->kernel[i]->module, kernel_path(p, i, p->args->emit),
+			s = emit_module(p, p->kernel[i].k->module, kernel_path(p, i, p->args->emit),
 			                code);
 		}
 	}
-	if (folder || *code || s != ST_OK)
+	if (folder || *code || s != ST_OK || (p->args->json && !p->args->out))
 		return s;
 	if (!strcmp(p->args->emit, "plan"))
-		*code = put(p->args->out, plan.s, plan.n);
+		*code = write_file(p->args->out, plan.s, plan.n);
 	else
-		return emit_module(p, p->nkernel > 1 ? merge(p) : p->kernel[0]->module,
+		return emit_module(p, p->nkernel > 1 ? merge(p) : p->kernel[0].k->module,
 		                   p->args->out, code);
 	return ST_OK;
 }
@@ -131,25 +108,28 @@ static enum status emit(struct pipe *p, int *code)
 		if (s == ST_OK)
 			fe_print_ast(p->ast, &p->d, &text);
 		if (s == ST_OK)
-			*code = put(p->args->out, text.s, text.n);
+			*code = write_file(p->args->out, text.s, text.n);
 		return s;
 	}
 	if (p->ast)
 		s = pipe_lower(p);
 	if (s == ST_OK)
-		s = pipe_passes(p, p->args->dump_passes ? &text : NULL);
+		s = pipe_passes(p, pipe_rows(p->args, p->args->protocol),
+		                p->args->dump_passes ? &text : NULL);
 	fputs(text.s, stderr);
 	if (s != ST_OK)
 		return s;
 	if (strcmp(kind, "ir")) {
-		s = pipe_codegen(p);
-		if (s == ST_OK && folder && mkdir(p->args->out, 0777) && errno != EEXIST)
-			*code = cannot(p->args->out, "make the folder");
+		s = pipe_kernels(p);
+		if (s == ST_OK && !strcmp(kind, "bundle"))
+			return bundle_write(p, code);
+		if (s == ST_OK && folder)
+			*code = make_folder(p->args->out);
 		return s == ST_OK && !*code ? emit_kernels(p, folder, code) : s;
 	}
 	strbuf_init(&text, p->a);
 	ir_print(p->after, &text);
-	*code = put(p->args->out, text.s, text.n);
+	*code = write_file(p->args->out, text.s, text.n);
 	return ST_OK;
 }
 
@@ -171,27 +151,60 @@ static int wrong_pass(const struct args *args)
 	return args_wrong(args, "there is no pass '%s'; the passes are %s", args->stop_after, b.s);
 }
 
+/* Options that do not go together: -1 when all is well. */
+static int wrong_use(const struct args *args, bool kernels)
+{
+	const char *emit = args->emit;
+	bool bundle = !strcmp(emit, "bundle"), plan = !strcmp(emit, "plan");
+
+	if (kernels && !args->tp)
+		return args_wrong(args, "--emit %s needs --tp, the number of ranks", emit);
+	if (args->stop_after && strcmp(emit, "ir"))
+		return args_wrong(args, "--stop-after goes with --emit ir");
+	if (args->stop_after && !is_pass(args->stop_after))
+		return wrong_pass(args);
+	if (!kernels && is_folder(args->out))
+		return args_wrong(args, "--emit %s writes one file, and '%s' is a folder", emit,
+		                  args->out);
+	if (bundle && (!args->out || !strcmp(args->out, "-")))
+		return args_wrong(args, "--emit bundle needs a folder: -o DIR");
+	if (args->nprotocol > 1 && !bundle && !plan)
+		return args_wrong(args, "several protocols go with --emit bundle or plan");
+	if (args->json && !kernels)
+		return args_wrong(args, "--json is about kernels, and --emit %s ends before them",
+		                  emit);
+	if (args->json && !plan && !args->out)
+		return args_wrong(args, "--json takes standard output; --emit %s needs -o", emit);
+	return -1;
+}
+
+/* All facts of the kernels; what --emit asks for is in a file. */
+static int finish_json(struct pipe *p, enum status s, int code)
+{
+	cJSON *doc = json_document(p->args), *kernels = cJSON_AddArrayToObject(doc, "kernels");
+	int end;
+
+	for (size_t i = 0; s == ST_OK && i < p->nkernel; i++)
+		cJSON_AddItemToArray(kernels, json_kernel(p->kernel[i].k, p->kernel[i].rows));
+	end = json_finish(doc, p, s);
+	return end ? end : code;
+}
+
 int cmd_compile(struct args *args)
 {
 	struct pipe p;
 	enum status s;
 	int code = 0, end;
-	bool kernels;
 
 	if (!args->emit)
-		args->emit = "ptx";
-	kernels = strcmp(args->emit, "ast") && strcmp(args->emit, "ir");
-	if (kernels && !args->tp)
-		return args_wrong(args, "--emit %s needs --tp, the number of ranks", args->emit);
-	if (args->stop_after && strcmp(args->emit, "ir"))
-		return args_wrong(args, "--stop-after goes with --emit ir");
-	if (args->stop_after && !is_pass(args->stop_after))
-		return wrong_pass(args);
-	if (!kernels && is_folder(args->out))
-		return args_wrong(args, "--emit %s writes one file, and '%s' is a folder",
-		                  args->emit, args->out);
+		args->emit = args->json ? "plan" : "ptx";
+	end = wrong_use(args, strcmp(args->emit, "ast") && strcmp(args->emit, "ir"));
+	if (end >= 0)
+		return end;
 	pipe_init(&p, args->arena, args);
 	s = emit(&p, &code);
+	if (args->json)
+		return finish_json(&p, s, code);
 	end = pipe_finish(&p, s);
 	return end ? end : code;
 }

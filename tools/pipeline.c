@@ -71,11 +71,8 @@ enum status pipe_lower(struct pipe *p)
 	                       p->args->nset};
 
 	/* with errors of syntax too: all mistakes of a file in one run */
-	p->after = p->ast ? fe_lower(p->a, &p->d, p->ast, &o) : NULL;
-	if (!p->after || p->d.nerror)
-		return ST_INPUT;
-	p->before = ir_module_copy(p->after, p->a);
-	return ST_OK;
+	p->before = p->ast ? fe_lower(p->a, &p->d, p->ast, &o) : NULL;
+	return p->before && !p->d.nerror ? ST_OK : ST_INPUT;
 }
 
 static void keep_stage(void *ctx, const char *pass, const struct ir_module *m, enum ir_form form)
@@ -85,64 +82,97 @@ static void keep_stage(void *ctx, const char *pass, const struct ir_module *m, e
 	p->stage = arena_grow(p->a, p->stage, p->nstage, &p->cap_stage, p->nstage + 1,
 	                      sizeof *p->stage);
 	(void)form;
-	p->stage[p->nstage++] = (struct pipe_stage){pass, ir_module_copy(m, p->a)};
+	p->stage[p->nstage++] = (struct pipe_stage){pass, p->rows, ir_module_copy(m, p->a)};
 }
 
-enum status pipe_passes(struct pipe *p, struct strbuf *dump)
+enum status pipe_passes(struct pipe *p, enum ir_rows rows, struct strbuf *dump)
 {
 	struct ir_pass_options o = {.tp = p->args->tp,
-	                            .rows = cg_protocol_rows(p->args->protocol),
+	                            .rows = rows,
 	                            .stop_after = p->args->stop_after,
 	                            .dump = dump,
 	                            .hook = p->keep_stages ? keep_stage : NULL,
 	                            .ctx = p};
+	enum status s;
 
-	return ir_run_passes(p->after, &o, &p->d);
+	p->rows = rows;
+	p->after = p->made[rows];
+	if (p->after)
+		return ST_OK;
+	p->after = ir_module_copy(p->before, p->a);
+	s = ir_run_passes(p->after, &o, &p->d);
+	if (s == ST_OK)
+		p->made[rows] = p->after;
+	return s;
 }
 
-static enum status codegen_one(struct pipe *p, const struct ir_func *f)
+static enum status codegen_one(struct pipe *p, const struct ir_func *f, enum cg_protocol protocol)
 {
 	struct cg_options o = {.tp = p->args->tp,
 	                       .target = p->args->target,
-	                       .protocol = p->args->protocol,
+	                       .protocol = protocol,
 	                       .order = p->args->order,
+	                       .pdl = p->args->pdl,
+	                       .rows_in_memory = p->args->rows_in_memory,
 	                       .max_ctas = 0,
 	                       .spec_name = p->src->name,
 	                       .places = &p->d};
-	enum status s = cg_compile(f, &o, p->a, &p->d, &p->kernel[p->nkernel]);
+	struct pipe_kernel k = {NULL, ir_func_find(p->before, f->name), p->rows, protocol};
+	enum status s = cg_compile(f, &o, p->a, &p->d, &k.k);
 
 	if (s != ST_OK)
 		return s;
-	p->func[p->nkernel++] = ir_func_find(p->before, f->name);
+	p->kernel = arena_grow(p->a, p->kernel, p->nkernel, &p->cap_kernel, p->nkernel + 1,
+	                       sizeof *p->kernel);
+	p->kernel[p->nkernel++] = k;
 	return ST_OK;
 }
 
-enum status pipe_codegen(struct pipe *p)
+enum status pipe_codegen(struct pipe *p, enum cg_protocol protocol)
 {
 	const char *only = p->args->kernel;
 	enum status worst = ST_OK;
-	size_t n = 0;
+	size_t n = p->nkernel;
 
-	for (const struct ir_func *f = p->after->funcs; f; f = f->next)
-		n += f->is_kernel;
-	p->kernel = arena_news(p->a, struct cg_kernel *, n ? n : 1);
-	p->func = arena_news(p->a, const struct ir_func *, n ? n : 1);
 	for (const struct ir_func *f = p->after->funcs; f; f = f->next) {
 		enum status s;
 
 		if (!f->is_kernel || (only && strcmp(only, f->name)))
 			continue;
-		s = codegen_one(p, f);
+		s = codegen_one(p, f, protocol);
 		if (s > worst)
 			worst = s;
 	}
-	if (worst == ST_OK && !p->nkernel) {
+	if (worst == ST_OK && p->nkernel == n) {
 		diag_at(&p->d, DIAG_ERROR, DIAG_NO_KERNEL, (struct span){0, 0},
 		        only ? "'%s' has no kernel '%s'" : "'%s' has no kernel", p->src->name,
 		        only);
 		return ST_INPUT;
 	}
 	return worst;
+}
+
+enum ir_rows pipe_rows(const struct args *args, enum cg_protocol protocol)
+{
+	return args->form == FORM_OWN   ? IR_ROWS_OWN
+	       : args->form == FORM_ALL ? IR_ROWS_ALL
+	                                : cg_protocol_rows(protocol);
+}
+
+enum status pipe_kernels(struct pipe *p)
+{
+	unsigned n = p->args->nprotocol ? p->args->nprotocol : 1;
+	enum status s = ST_OK;
+
+	for (unsigned i = 0; i < n && s == ST_OK; i++) {
+		enum cg_protocol protocol =
+		        p->args->nprotocol ? p->args->protocols[i] : p->args->protocol;
+
+		s = pipe_passes(p, pipe_rows(p->args, protocol), NULL);
+		if (s == ST_OK)
+			s = pipe_codegen(p, protocol);
+	}
+	return s;
 }
 
 enum status pipe_all(struct pipe *p)
@@ -153,9 +183,7 @@ enum status pipe_all(struct pipe *p)
 		pipe_parse(p);
 		s = pipe_lower(p);
 	}
-	if (s == ST_OK)
-		s = pipe_passes(p, NULL);
-	return s == ST_OK ? pipe_codegen(p) : s;
+	return s == ST_OK ? pipe_kernels(p) : s;
 }
 
 int pipe_finish(struct pipe *p, enum status s)

@@ -6,6 +6,7 @@
 
 struct pipe_stage { /* the IR after a pass */
 	const char *pass;
+	enum ir_rows rows;
 	struct ir_module *m;
 };
 
@@ -15,14 +16,20 @@ struct pipe {
 	const struct args *args;
 	const struct source *src;
 	struct ast_file *ast;
-	struct ir_module *before; /* a copy of the IR as the frontend made it */
-	struct ir_module *after;  /* after the passes */
-	bool keep_stages;         /* set by the caller: fill `stage` */
+	struct ir_module *before;  /* a copy of the IR as the frontend made it */
+	struct ir_module *after;   /* after the passes, in the form that pipe_passes made last */
+	struct ir_module *made[2]; /* [enum ir_rows]: that of each form; NULL: not made yet */
+	enum ir_rows rows;         /* of `after` */
+	bool keep_stages;          /* set by the caller: fill `stage` */
 	struct pipe_stage *stage;
 	size_t nstage, cap_stage;
-	struct cg_kernel **kernel;   /* in the spec's order */
-	const struct ir_func **func; /* of `before`, for each kernel */
-	size_t nkernel;
+	struct pipe_kernel { /* in the spec's order, protocol by protocol */
+		struct cg_kernel *k;
+		const struct ir_func *f; /* of `before` */
+		enum ir_rows rows;
+		enum cg_protocol protocol; /* as asked for */
+	} * kernel;
+	size_t nkernel, cap_kernel;
 };
 
 void pipe_init(struct pipe *p, struct arena *a, const struct args *args);
@@ -31,8 +38,15 @@ void pipe_init(struct pipe *p, struct arena *a, const struct args *args);
 enum status pipe_read(struct pipe *p);
 enum status pipe_parse(struct pipe *p);
 enum status pipe_lower(struct pipe *p);
-enum status pipe_passes(struct pipe *p, struct strbuf *dump);
-enum status pipe_codegen(struct pipe *p);
+enum status pipe_passes(struct pipe *p, enum ir_rows rows, struct strbuf *dump);
+/* Appends the kernels that are asked for, with this protocol, from `after`. */
+enum status pipe_codegen(struct pipe *p, enum cg_protocol protocol);
+
+/* The row form that goes with a protocol, or that was asked for. */
+enum ir_rows pipe_rows(const struct args *args, enum cg_protocol protocol);
+
+/* Passes and code generation for every protocol that is asked for. */
+enum status pipe_kernels(struct pipe *p);
 
 /* All of them, until one fails. */
 enum status pipe_all(struct pipe *p);

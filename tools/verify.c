@@ -23,7 +23,10 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 {
 	unsigned q = (unsigned)(seed & ((1u << VF_SCHEDULE_BITS) - 1));
 	struct vf_schedule s = {.which = q, .seed = seed};
+	bool communicates = false;
 
+	for (unsigned i = 0; i < d->nchain; i++)
+		communicates |= d->chain[i]->k->k->plan.communicates;
 	s.sim = (struct sim_options){
 	        .ranks = d->o.tp,
 	        .seed = vf_mix(seed, 17),
@@ -34,7 +37,7 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 	        .perturb_approx = q / 4 & 1,
 	        /* CTAs that wait for each other are all resident, by the launch contract; others
 	           need not be */
-	        .resident = !d->k->k->plan.communicates && q % 5 == 4 ? 1 + q / 5 % 2 : 0,
+	        .resident = !communicates && q % 5 == 4 ? 1 + q / 5 % 2 : 0,
 	        .max_start_delay = q ? 4096 : 0,
 	};
 	return s;
@@ -65,8 +68,7 @@ struct work {
 	unsigned stop; /* jobs from here on are not started any more */
 	void (*job)(struct work *w, unsigned i);
 	const struct vf_data *d;
-	const struct ptx_module *m;
-	const char *text;
+	const struct vf_text *text;
 	struct outcome {
 		struct arena arena;
 		struct vf_result r;
@@ -115,7 +117,7 @@ static void work(struct work *w, unsigned threads)
 
 static void fill_job(struct work *w, unsigned i)
 {
-	vf_fill(w->d, &w->d->item[i]);
+	vf_fill(w->d, i);
 }
 
 static struct vf_data *new_data(const struct vf_kernel *k, const struct vf_options *o)
@@ -190,35 +192,115 @@ static enum status unsupported(const struct vf_kernel *k, const struct vf_data *
 	return ST_ENV;
 }
 
-enum status vf_data_new(const struct vf_kernel *k, const struct vf_options *o, struct arena *a,
-                        struct vf_data **out, const char **error)
+/* Carried parameters by name: the first kernel with it has the buffer. */
+static const char *make_links(struct vf_data *const *chain, unsigned j, struct arena *a)
 {
-	struct vf_options quiet = *o;
-	struct work w = {.job = fill_job};
-	struct vf_data *d;
+	struct vf_data *d = chain[j];
+	const struct ir_func *f = d->k->f;
+
+	d->link = calloc(f->nparam + 1, sizeof *d->link);
+	if (!d->link)
+		return "out of memory";
+	for (unsigned p = 0; p < f->nparam; p++) {
+		struct vf_link *l = &d->link[p];
+
+		if (f->param[p].type.ndim != 2 || f->param[p].type.place != IR_CARRIED)
+			continue;
+		for (unsigned i = 0; i < j; i++) {
+			const struct ir_func *g = chain[i]->k->f;
+
+			for (unsigned q = 0; q < g->nparam; q++) {
+				const struct ir_param *x = &g->param[q], *y = &f->param[p];
+
+				if (strcmp(x->name, y->name) || x->type.place != IR_CARRIED)
+					continue;
+				if (!ir_type_equal(x->type, y->type) ||
+				    chain[i]->k->k->param[q].ld != d->k->k->param[p].ld)
+					return arena_printf(a, "'%s' of %s is %s and of %s %s",
+					                    x->name, g->name,
+					                    ir_type_text(a, x->type), f->name,
+					                    ir_type_text(a, y->type));
+				if (!l->linked) {
+					l->linked = true;
+					l->owner = i;
+					l->owner_param = q;
+				}
+				if (x->mode == IR_IN)
+					continue;
+				l->written = true;
+				l->writer = i;
+				l->writer_param = q;
+			}
+		}
+	}
+	return NULL;
+}
+
+static const char *make_chain(struct vf_data *d, const struct vf_kernel *k, unsigned n,
+                              const struct vf_options *o, struct arena *a)
+{
+	const char *error;
+
+	d->chain = calloc(n, sizeof(struct vf_data *));
+	if (!d->chain)
+		return "out of memory";
+	d->chain[0] = d;
+	for (d->nchain = 1; d->nchain < n; d->nchain++) {
+		d->chain[d->nchain] = new_data(&k[d->nchain], o);
+		if (!d->chain[d->nchain])
+			return "out of memory";
+	}
+	for (unsigned j = 0; j < n; j++) {
+		const struct cg_plan *plan = &k[j].k->plan;
+
+		d->in_switch |= plan->communicates && !plan->sum_ranks;
+		d->chain[j]->index = j;
+		d->chain[j]->length = n;
+		if (k[j].rows != k[0].rows)
+			return "the kernels of a chain work on rows in one form, and these do not: "
+			       "choose protocols of one form";
+		error = make_links(d->chain, j, a);
+		if (error)
+			return error;
+	}
+	for (unsigned j = 1; j < n; j++)
+		d->chain[j]->in_switch = d->in_switch;
+	return NULL;
+}
+
+static enum status fill(struct vf_data *d, struct arena *a, const char **error)
+{
+	struct work w = {.job = fill_job, .d = d, .n = d->nitem};
+	void (*progress)(void *, unsigned, unsigned) = d->o.progress;
+
+	d->o.progress = NULL;
+	work(&w, d->o.threads);
+	d->o.progress = progress;
+	for (unsigned j = 0; j < d->nchain; j++)
+		for (unsigned i = 0; i < d->nitem; i++) {
+			const struct vf_item *it = &d->chain[j]->item[i];
+
+			if (it->status == ST_OK)
+				continue;
+			*error = arena_strndup(a, it->error, strlen(it->error));
+			return it->status;
+		}
+	return ST_OK;
+}
+
+enum status vf_chain_new(const struct vf_kernel *k, unsigned n, const struct vf_options *o,
+                         struct arena *a, struct vf_data **out, const char **error)
+{
+	struct vf_data *d = new_data(k, o);
 	enum status s;
 
 	*out = NULL;
-	quiet.progress = NULL;
-	d = new_data(k, &quiet);
-	if (!d) {
-		*error = "out of memory";
-		return ST_NOMEM;
-	}
-	s = unsupported(k, d, a, error);
-	if (s != ST_OK) {
-		vf_data_free(d);
-		return s;
-	}
-	w.d = d;
-	w.n = d->nitem;
-	work(&w, o->threads);
-	d->o.progress = o->progress;
-	for (unsigned i = 0; i < d->nitem && s == ST_OK; i++) {
-		s = d->item[i].status;
-		if (s != ST_OK)
-			*error = arena_strndup(a, d->item[i].error, strlen(d->item[i].error));
-	}
+	*error = d ? make_chain(d, k, n, o, a) : "out of memory";
+	s = *error ? ST_INPUT : ST_OK;
+	for (unsigned j = 0; j < n && s == ST_OK; j++)
+		s = unsupported(&k[j], d->chain[j], a, error);
+	if (s == ST_OK)
+		s = fill(d, a, error);
 	if (s == ST_OK)
 		*out = d;
 	else
@@ -226,14 +308,30 @@ enum status vf_data_new(const struct vf_kernel *k, const struct vf_options *o, s
 	return s;
 }
 
+enum status vf_data_new(const struct vf_kernel *k, const struct vf_options *o, struct arena *a,
+                        struct vf_data **d, const char **error)
+{
+	return vf_chain_new(k, 1, o, a, d, error);
+}
+
+static void free_one(struct vf_data *d)
+{
+	for (unsigned i = 0; i < d->nitem; i++)
+		arena_free(&d->item[i].arena);
+	free(d->item);
+	free(d->link);
+	free(d);
+}
+
 void vf_data_free(struct vf_data *d)
 {
 	if (!d)
 		return;
-	for (unsigned i = 0; i < d->nitem; i++)
-		arena_free(&d->item[i].arena);
-	free(d->item);
-	free(d);
+	for (unsigned i = 1; i < d->nchain; i++)
+		if (d->chain[i])
+			free_one(d->chain[i]);
+	free(d->chain);
+	free_one(d);
 }
 
 /* ---- running ---- */
@@ -254,7 +352,7 @@ static void schedule_job(struct work *w, unsigned i)
 		o->oom = true;
 		return;
 	}
-	vf_run_schedule(w->d, w->m, w->text, seed_of(w->d, i), &o->arena, &o->r);
+	vf_run_schedule(w->d, w->text, seed_of(w->d, i), &o->arena, &o->r);
 	o->ran = true;
 	if (o->r.failure.kind == VF_GOOD) {
 		arena_free(&o->arena);
@@ -289,6 +387,7 @@ static void add(struct vf_result *to, const struct vf_result *r, struct arena *a
 	if (r->failure.kind == VF_GOOD || to->failure.kind != VF_GOOD)
 		return;
 	to->failure = r->failure;
+	to->failure.kernel = keep(a, r->failure.kernel);
 	to->failure.param = keep(a, r->failure.param);
 	to->failure.schedule = keep(a, r->failure.schedule);
 	to->failure.line_text = keep(a, r->failure.line_text);
@@ -300,7 +399,15 @@ static void add(struct vf_result *to, const struct vf_result *r, struct arena *a
 enum status vf_run(const struct vf_data *d, const struct ptx_module *m, const char *text,
                    struct arena *a, struct vf_result *r)
 {
-	struct work w = {.job = schedule_job, .d = d, .m = m, .text = text, .n = d->o.schedules};
+	struct vf_text t = {m, text};
+
+	return vf_run_chain(d, &t, a, r);
+}
+
+enum status vf_run_chain(const struct vf_data *d, const struct vf_text *t, struct arena *a,
+                         struct vf_result *r)
+{
+	struct work w = {.job = schedule_job, .d = d, .text = t, .n = d->o.schedules};
 	bool oom = false;
 
 	memset(r, 0, sizeof *r);
@@ -357,6 +464,8 @@ void vf_print_failure(const struct vf_failure *f, const char *spec, struct strbu
 		strbuf_printf(out, "  %s\n", vf_kind_name[f->kind]);
 	if (f->text)
 		print_text(f->text, out);
+	if (f->kernel)
+		strbuf_printf(out, "  in kernel %s of the chain\n", f->kernel);
 	if (f->launch)
 		strbuf_printf(out, "  in launch %u of %u (T = %lld), schedule %llu: %s\n",
 		              f->launch, f->launches, (long long)f->rows,

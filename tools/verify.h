@@ -37,6 +37,7 @@ struct vf_stage { /* the kernel after a pass, to be checked against the one befo
 struct vf_kernel {
 	const struct ir_func *f; /* before any pass: the reference */
 	const struct cg_kernel *k;
+	enum ir_rows rows; /* the form that its passes made */
 	const struct vf_stage *stage;
 	size_t nstage;
 	const struct diags *places; /* for lines of the spec; may be NULL */
@@ -55,7 +56,8 @@ extern const char *const vf_kind_name[]; /* "wrong value", ... */
 
 struct vf_failure {
 	enum vf_kind kind;
-	const char *param; /* NULL for FINDING and ABORT */
+	const char *kernel; /* of a chain: which; NULL where it is not known */
+	const char *param;  /* NULL for FINDING and ABORT */
 	unsigned rank;
 	int64_t row, col; /* row of the buffer's tensor (global) */
 	double got, want, err;
@@ -93,14 +95,32 @@ struct vf_data;
  */
 enum status vf_data_new(const struct vf_kernel *k, const struct vf_options *o, struct arena *a,
                         struct vf_data **d, const char **error);
-void vf_data_free(struct vf_data *d);
 
 /*
- * Runs all schedules of the text, parsed as m (its entry is the kernel's name).  ST_OK: all good;
- * ST_INPUT: r->failure says what; texts are in `a`.
+ * The same for n kernels that run one after the other, in one row form: a carried parameter is the
+ * buffer that an earlier kernel of the chain has under the same name, with what the last of them
+ * wrote to it.  The reference is handed on in the same way, with its bounds.  ST_INPUT: the kernels
+ * do not go together.
+ */
+enum status vf_chain_new(const struct vf_kernel *k, unsigned n, const struct vf_options *o,
+                         struct arena *a, struct vf_data **d, const char **error);
+void vf_data_free(struct vf_data *d);
+
+struct vf_text { /* of one kernel, and parsed; its entry is the kernel's name */
+	const struct ptx_module *m;
+	const char *text;
+};
+
+/*
+ * Runs all schedules of the text, parsed as m.  ST_OK: all good; ST_INPUT: r->failure says what;
+ * texts are in `a`.
  */
 enum status vf_run(const struct vf_data *d, const struct ptx_module *m, const char *text,
                    struct arena *a, struct vf_result *r);
+
+/* The same for a chain: t[i] is kernel i's. */
+enum status vf_run_chain(const struct vf_data *d, const struct vf_text *t, struct arena *a,
+                         struct vf_result *r);
 
 /* The failure as a few lines of text, ending in a newline.  `spec` names the spec. */
 void vf_print_failure(const struct vf_failure *f, const char *spec, struct strbuf *out);

@@ -38,6 +38,19 @@ enum ir_sum vf_reference_sum(enum sim_sum s)
 	return of[s];
 }
 
+enum ir_sum vf_sum_of(const struct vf_data *d, enum sim_sum s)
+{
+	return d->in_switch ? vf_reference_sum(s) : IR_SUM_RANK_ORDER;
+}
+
+bool vf_own(const struct vf_data *d, unsigned p)
+{
+	struct ir_type t = d->k->f->param[p].type;
+
+	return t.ndim == 2 &&
+	       (t.place == IR_SHARDED || (t.place == IR_CARRIED && d->k->rows == IR_ROWS_OWN));
+}
+
 /* ---- inputs ---- */
 
 /* Magnitude of row t: by turns ordinary, tiny (eps shows), huge (but no sum of squares overflows),
@@ -76,8 +89,9 @@ static void fill_rows(const struct vf_data *d, const struct vf_item *it, unsigne
 	uint64_t data = d->o.seed >> VF_SCHEDULE_BITS;
 
 	for (int64_t i = 0; i < rows; i++) {
-		uint64_t s = vf_mix(vf_mix(data + (uint64_t)it->T, it->variant * 64 + p),
-		                    vf_mix(rank, (uint64_t)i));
+		uint64_t s = vf_mix(
+		        vf_mix(data + (uint64_t)it->T, it->variant * 64 + p + 4096 * d->index),
+		        vf_mix(rank, (uint64_t)i));
 		double m = pa->type.ndim == 2 ? within(t, magnitude(it, i)) : 0.5;
 		double base = pa->type.ndim == 2 ? 0.0 : 1.0; /* weights and scales are around 1 */
 
@@ -142,16 +156,6 @@ static struct ir_buffer *make_inputs(const struct vf_data *d, struct vf_item *it
 
 /* ---- references ---- */
 
-enum ir_rows vf_carried(const struct vf_data *d)
-{
-	return d->k->k->plan.own_rows ? IR_ROWS_OWN : IR_ROWS_ALL;
-}
-
-bool vf_switch_sums(const struct vf_data *d)
-{
-	return d->k->k->plan.communicates && !d->k->k->plan.sum_ranks;
-}
-
 /* Row t of output p, from whichever rank's buffer the reference put it in. */
 static void find_row(const struct vf_data *d, const struct vf_item *it, const struct ir_buffer *out,
                      unsigned p, int64_t t, const double **v, const double **err)
@@ -161,7 +165,7 @@ static void find_row(const struct vf_data *d, const struct vf_item *it, const st
 	int64_t begin = 0, end = it->T;
 	unsigned r = 0;
 
-	if (ty.ndim == 2 && ty.place != IR_REPLICATED)
+	if (vf_own(d, p))
 		for (; r < d->o.tp; r++) {
 			ir_own_rows(it->T, d->o.tp, r, &begin, &end);
 			if (t < end)
@@ -214,7 +218,7 @@ static void check_stages(const struct vf_data *d, struct vf_item *it, const stru
                          const struct ir_buffer *want, struct arena *tmp, struct diags *dg)
 {
 	const struct ir_func *f = d->k->f;
-	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, vf_carried(d)};
+	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, d->k->rows};
 
 	for (size_t s = 0; s < d->k->nstage; s++) {
 		struct ir_buffer *out = arena_news(tmp, struct ir_buffer, (size_t)f->nparam * o.tp);
@@ -248,60 +252,120 @@ static void check_stages(const struct vf_data *d, struct vf_item *it, const stru
 	}
 }
 
-static void make_reference(const struct vf_data *d, struct vf_item *it, const struct ir_buffer *in,
-                           enum ir_sum sum, struct arena *a)
+/* What kernel d makes of `in`, in `tmp`; NULL: it->status and it->error say why not. */
+static struct ir_buffer *make_reference(const struct vf_data *d, struct vf_item *it,
+                                        const struct ir_buffer *in, enum ir_sum sum,
+                                        struct arena *tmp)
 {
 	const struct ir_func *f = d->k->f;
-	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, sum, vf_carried(d)};
-	struct ir_buffer *out;
-	struct arena tmp;
+	const struct cg_plan *plan = &d->k->k->plan;
+	bool in_switch = plan->communicates && !plan->sum_ranks;
+	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC,
+	                            in_switch ? sum : IR_SUM_RANK_ORDER, d->k->rows};
+	struct ir_buffer *out = arena_news(tmp, struct ir_buffer, (size_t)f->nparam * o.tp);
 	struct diags dg;
 
-	arena_init(&tmp, 0);
-	if (setjmp(tmp.oom)) {
-		arena_free(&tmp);
-		longjmp(a->oom, 1);
-	}
-	diags_init(&dg, &tmp);
-	out = arena_news(&tmp, struct ir_buffer, (size_t)f->nparam * o.tp);
-	it->status = ir_eval(f, &o, in, out, &tmp, &dg);
+	diags_init(&dg, tmp);
+	it->status = ir_eval(f, &o, in, out, tmp, &dg);
 	it->ref[sum] = arena_news(&it->arena, struct vf_ref, f->nparam);
 	for (unsigned p = 0; p < f->nparam && it->status == ST_OK; p++)
 		if (f->param[p].mode != IR_IN)
 			it->ref[sum][p] = keep(d, it, out, p);
 	if (it->status == ST_OK && sum == IR_SUM_RANK_ORDER && it->T <= 2 * (int64_t)o.tp &&
 	    !it->variant)
-		check_stages(d, it, in, out, &tmp, &dg);
-	if (it->status != ST_OK && !it->error) {
+		check_stages(d, it, in, out, tmp, &dg);
+	if (it->status == ST_OK)
+		return out;
+	if (!it->error) {
 		struct strbuf b;
 
 		strbuf_init(&b, &it->arena);
 		diags_render(&dg, DIAG_WARNING, &b);
 		it->error = b.s;
 	}
+	return NULL;
+}
+
+/* What the kernels before wrote to d's carried parameters goes in. */
+static struct ir_buffer *hand_on(const struct vf_data *d, const struct ir_buffer *in,
+                                 struct ir_buffer *const *in_of, struct ir_buffer *const *out_of,
+                                 struct arena *tmp)
+{
+	size_t tp = d->o.tp, n = d->k->f->nparam * tp;
+	struct ir_buffer *all = arena_news(tmp, struct ir_buffer, n);
+
+	memcpy(all, in, n * sizeof *all);
+	for (unsigned p = 0; p < d->k->f->nparam; p++) {
+		const struct vf_link *l = &d->link[p];
+
+		if (l->linked && l->written)
+			memcpy(&all[p * tp], &out_of[l->writer][l->writer_param * tp],
+			       tp * sizeof *all);
+		else if (l->linked)
+			memcpy(&all[p * tp], &in_of[l->owner][l->owner_param * tp],
+			       tp * sizeof *all);
+	}
+	return all;
+}
+
+/* All kernels of the chain with one way of summing. */
+static void fill_sum(const struct vf_data *d, unsigned i, struct ir_buffer *const *in,
+                     enum ir_sum sum)
+{
+	struct vf_item *first = &d->item[i];
+	struct ir_buffer **out, **fed;
+	struct arena tmp;
+
+	arena_init(&tmp, 0);
+	if (setjmp(tmp.oom)) {
+		arena_free(&tmp);
+		longjmp(first->arena.oom, 1);
+	}
+	out = arena_news(&tmp, struct ir_buffer *, d->nchain);
+	fed = arena_news(&tmp, struct ir_buffer *, d->nchain);
+	for (unsigned j = 0; j < d->nchain; j++) {
+		const struct vf_data *e = d->chain[j];
+
+		fed[j] = hand_on(e, in[j], fed, out, &tmp);
+		out[j] = make_reference(e, &e->item[i], fed[j], sum, &tmp);
+		if (!out[j])
+			break;
+	}
 	arena_free(&tmp);
 }
 
-void vf_fill(const struct vf_data *d, struct vf_item *it)
+static void fill(const struct vf_data *d, unsigned i, struct arena *tmp)
 {
-	struct arena tmp;
-	struct ir_buffer *in;
 	bool sums[3] = {true, false, false}; /* in order of ranks: also where nothing is summed */
+	struct ir_buffer **in = arena_news(tmp, struct ir_buffer *, d->nchain);
+	bool good = true;
+
+	for (int s = 0; s < SIM_NSUMS; s++)
+		if (d->o.sum < 0 || d->o.sum == s)
+			sums[vf_sum_of(d, (enum sim_sum)s)] = true;
+	for (unsigned j = 0; j < d->nchain; j++)
+		in[j] = make_inputs(d->chain[j], &d->chain[j]->item[i], tmp);
+	for (int s = 0; s < 3 && good; s++) {
+		if (sums[s])
+			fill_sum(d, i, in, (enum ir_sum)s);
+		for (unsigned j = 0; j < d->nchain; j++)
+			good &= d->chain[j]->item[i].status == ST_OK;
+	}
+}
+
+void vf_fill(const struct vf_data *d, unsigned i)
+{
+	struct vf_item *first = &d->item[i];
+	struct arena tmp;
 
 	arena_init(&tmp, 0);
-	if (setjmp(it->arena.oom) || setjmp(tmp.oom)) {
-		arena_free(&tmp);
-		it->status = ST_NOMEM;
-		it->error = "out of memory";
-		return;
-	}
-	if (vf_switch_sums(d))
-		for (int s = 0; s < SIM_NSUMS; s++)
-			if (d->o.sum < 0 || d->o.sum == s)
-				sums[vf_reference_sum((enum sim_sum)s)] = true;
-	in = make_inputs(d, it, &tmp);
-	for (int s = 0; s < 3 && !it->error; s++)
-		if (sums[s])
-			make_reference(d, it, in, (enum ir_sum)s, &it->arena);
+	for (unsigned j = 0; j < d->nchain; j++)
+		if (setjmp(d->chain[j]->item[i].arena.oom) || setjmp(tmp.oom)) {
+			arena_free(&tmp);
+			first->status = ST_NOMEM;
+			first->error = "out of memory";
+			return;
+		}
+	fill(d, i, &tmp);
 	arena_free(&tmp);
 }

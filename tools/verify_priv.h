@@ -1,6 +1,7 @@
 /* Inside the core of verify: data (verify_data.c), one schedule (verify_run.c), threads and reports
  * (verify.c). */
 #pragma once
+#include "tools/launch.h"
 #include "tools/verify.h"
 
 #define VF_SCHEDULE_BITS 10 /* of a seed: which schedule; above: which data */
@@ -24,9 +25,22 @@ struct vf_item {
 	enum status status;
 };
 
-struct vf_data {
+/* Where a carried parameter of a chain's kernel comes from. */
+struct vf_link {
+	bool linked;
+	unsigned owner, owner_param;   /* the kernel that has the buffer: the first with the name */
+	unsigned writer, writer_param; /* the kernel that wrote it last; written: there is one */
+	bool written;
+};
+
+struct vf_data { /* of one kernel; the first of a chain has all */
 	const struct vf_kernel *k;
-	struct vf_options o; /* launches filled in */
+	struct vf_data **chain; /* the chain's kernels, this one first; NULL but in the first */
+	unsigned nchain;        /* 0 but in the first */
+	unsigned length, index; /* of the chain; in it */
+	struct vf_link *link;   /* [param] */
+	bool in_switch;         /* some kernel of the chain has sums made by the switch */
+	struct vf_options o;    /* launches filled in */
 	unsigned variants;
 	struct vf_item *item; /* [token index * variants + variant] */
 	unsigned nitem;
@@ -40,8 +54,14 @@ int64_t vf_cols(struct ir_type t);
 /* Which sum of the reference goes with a switch's. */
 enum ir_sum vf_reference_sum(enum sim_sum s);
 
-/* Fills an item: inputs, references. */
-void vf_fill(const struct vf_data *d, struct vf_item *it);
+/* Fills item i of every kernel of the chain d: inputs, references. */
+void vf_fill(const struct vf_data *d, unsigned i);
+
+/* The reference's way of summing in a schedule's: in order of ranks where no switch sums. */
+enum ir_sum vf_sum_of(const struct vf_data *d, enum sim_sum s);
+
+/* The rows of a rank are its own: sharded, or carried in that form. */
+bool vf_own(const struct vf_data *d, unsigned p);
 
 /* What a schedule does, as a function of the seed alone. */
 struct vf_schedule {
@@ -53,25 +73,7 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed);
 const char *vf_schedule_text(struct arena *a, const struct vf_schedule *s);
 
 /* Runs one schedule; r counts and has the failure; its texts are in `a`. */
-void vf_run_schedule(const struct vf_data *d, const struct ptx_module *m, const char *text,
-                     uint64_t seed, struct arena *a, struct vf_result *r);
-
-/* What buffers of carried parameters hold; do sums depend on the switch? */
-enum ir_rows vf_carried(const struct vf_data *d);
-bool vf_switch_sums(const struct vf_data *d);
-
-struct vf_memory {                /* of a schedule */
-	struct sim_symmetric *at; /* [param] */
-	struct sim_symmetric ws, xchg;
-	uint64_t exchange;            /* bytes of the exchange buffer; 0: none */
-	uint64_t rows[SIM_MAX_RANKS]; /* where T is in device memory */
-};
-
-/* Fills in `ws`, `xchg` and `exchange`. */
-void vf_communication(const struct vf_data *d, struct sim *sim, struct arena *a, unsigned which,
-                      struct vf_memory *m);
-/* The block of arguments, k->param_bytes long. */
-void vf_arguments(const struct cg_kernel *k, const struct vf_memory *m, unsigned rank, uint64_t T,
-                  uint8_t *block);
+void vf_run_schedule(const struct vf_data *d, const struct vf_text *t, uint64_t seed,
+                     struct arena *a, struct vf_result *r);
 
 uint64_t vf_mix(uint64_t a, uint64_t b);

@@ -11,14 +11,14 @@
 
 struct run;
 
-struct step { /* one launch, on all ranks */
+struct step { /* one launch of one kernel, on all ranks */
 	struct run *run;
-	unsigned index;
+	unsigned index; /* which pass over the chain */
 	const struct vf_item *item;
 	uint8_t **first; /* [param]: a replicated output as the first rank to end wrote it */
 };
 
-struct run {
+struct run { /* one kernel of the chain */
 	const struct vf_data *d;
 	const struct ptx_module *m;
 	const char *text;
@@ -26,8 +26,9 @@ struct run {
 	struct vf_result *r;
 	struct vf_schedule schedule;
 	struct sim *sim;
-	struct vf_memory mem;
-	struct step *step;
+	struct sim_symmetric *at; /* [param]; a linked one's is the owner's */
+	const struct vf_memory *mem;
+	const struct sim_kernel *entry;
 	int64_t *had;              /* [rank]: T of the launch before; -1: none */
 	uint8_t *scratch, *canary; /* as large as the largest buffer */
 };
@@ -44,8 +45,7 @@ static struct rows rows_of(const struct run *u, unsigned p, unsigned rank, int64
 	struct ir_type t = u->d->k->f->param[p].type;
 	struct rows r = {0, t.ndim == 2 ? T : 1, 0};
 
-	if (t.ndim == 2 &&
-	    (t.place == IR_SHARDED || (t.place == IR_CARRIED && vf_carried(u->d) == IR_ROWS_OWN))) {
+	if (vf_own(u->d, p)) {
 		ir_own_rows(T, u->d->o.tp, rank, &r.begin, &r.end);
 		r.at = c->local_index ? 0 : r.begin;
 	}
@@ -82,7 +82,7 @@ static int64_t capacity(const struct run *u, unsigned p)
 
 static uint64_t address(const struct run *u, unsigned p, unsigned rank, int64_t buffer_row)
 {
-	return u->mem.at[p].uc[rank] + (uint64_t)buffer_row * pitch(u, p);
+	return u->at[p].uc[rank] + (uint64_t)buffer_row * pitch(u, p);
 }
 
 /* ---- failures ---- */
@@ -147,7 +147,8 @@ static void spec_of_output(struct run *u, unsigned p, struct vf_failure *f)
 	f->other_text = line_of(u->a, u->text, f->other);
 }
 
-static struct vf_failure *failure(struct run *u, enum vf_kind kind, unsigned launch)
+/* s NULL: no launch in particular. */
+static struct vf_failure *failure(struct run *u, enum vf_kind kind, const struct step *s)
 {
 	struct vf_failure *f = &u->r->failure;
 
@@ -155,8 +156,10 @@ static struct vf_failure *failure(struct run *u, enum vf_kind kind, unsigned lau
 	f->seed = u->schedule.seed;
 	f->schedule = vf_schedule_text(u->a, &u->schedule);
 	f->launches = u->d->o.launches;
-	f->launch = launch + 1;
-	f->rows = u->step[launch].item->T;
+	f->launch = s ? s->index + 1 : 0;
+	f->rows = s ? s->item->T : 0;
+	if (s && u->d->length > 1)
+		f->kernel = u->d->k->k->name;
 	return f;
 }
 
@@ -176,7 +179,7 @@ static bool fail_at(const struct step *s, enum vf_kind kind, unsigned p, unsigne
 	const struct ir_param *pa = &u->d->k->f->param[p];
 	unsigned size = vf_size(pa->type);
 	uint64_t addr = address(u, p, rank, at) + (uint64_t)col * size;
-	struct vf_failure *f = failure(u, kind, s->index);
+	struct vf_failure *f = failure(u, kind, s);
 	uint32_t bits = 0;
 
 	f->param = pa->name;
@@ -223,15 +226,19 @@ static bool before(void *ctx, struct sim *sim, unsigned rank)
 		uint64_t all = (uint64_t)capacity(u, p) * pitch(u, p);
 		const uint8_t *image = s->item->in[(size_t)p * u->d->o.tp + rank];
 
+		if (u->d->link[p].linked)
+			continue; /* as the kernels before left it */
 		if (resized && f->param[p].mode == IR_IN)
-			sim_undefine(sim, u->mem.at[p].uc[rank], all);
+			sim_undefine(sim, u->at[p].uc[rank], all);
 		else if (resized)
-			sim_write(sim, u->mem.at[p].uc[rank], u->canary, all);
+			sim_write(sim, u->at[p].uc[rank], u->canary, all);
 		if (image)
 			image += (uint64_t)w.begin * row_bytes(u, p);
 		each_row(u, p, rank, w, image);
 	}
 	u->had[rank] = s->item->T;
+	if (u->mem->rows_at[rank])
+		sim_write(sim, u->mem->rows_at[rank], &(uint32_t){(uint32_t)s->item->T}, 4);
 	return true;
 }
 
@@ -347,13 +354,10 @@ static int64_t first_difference(const uint8_t *a, const uint8_t *b)
 static bool check_output(const struct step *s, unsigned p, unsigned rank, struct rows w)
 {
 	struct run *u = s->run;
-	enum ir_sum sum =
-	        vf_switch_sums(u->d) ? vf_reference_sum(u->schedule.sim.sum) : IR_SUM_RANK_ORDER;
+	enum ir_sum sum = vf_sum_of(u->d, u->schedule.sim.sum);
 	const struct vf_ref *ref = &s->item->ref[sum][p];
 	struct ir_type t = u->d->k->f->param[p].type;
-	bool same = (t.place == IR_REPLICATED ||
-	             (t.place == IR_CARRIED && vf_carried(u->d) == IR_ROWS_ALL)) &&
-	            !(u->d->k->f->rank_divergence && vf_switch_sums(u->d));
+	bool same = !vf_own(u->d, p) && !(u->d->k->f->rank_divergence && u->d->in_switch);
 	uint64_t n = row_bytes(u, p), step = pitch(u, p), all = (uint64_t)(w.end - w.begin) * step;
 	int64_t differs = -1;
 
@@ -421,7 +425,7 @@ static bool after(void *ctx, struct sim *sim, unsigned rank)
 		struct rows w = rows_of(u, p, rank, s->item->T);
 
 		if (f->param[p].mode == IR_IN) {
-			if (!check_input(s, p, rank, w))
+			if (!u->d->link[p].linked && !check_input(s, p, rank, w))
 				return false;
 		} else if (!check_output(s, p, rank, w) || !check_canaries(s, p, rank, w)) {
 			return false;
@@ -432,23 +436,44 @@ static bool after(void *ctx, struct sim *sim, unsigned rank)
 
 /* ---- the whole schedule ---- */
 
-static void make_memory(struct run *u)
+/* What the kernels of the chain from u on need parameter p's buffer to be. */
+static enum cg_symmetric symmetry(const struct run *u, unsigned p)
+{
+	enum cg_symmetric most = u->d->k->k->param[p].symmetric;
+	unsigned n = u->d->length - u->d->index;
+
+	for (unsigned j = 1; j < n; j++) {
+		const struct vf_data *e = u[j].d;
+
+		for (unsigned q = 0; q < e->k->k->nparam; q++)
+			if (e->link[q].linked && e->link[q].owner == u->d->index &&
+			    e->link[q].owner_param == p && e->k->k->param[q].symmetric > most)
+				most = e->k->k->param[q].symmetric;
+	}
+	return most;
+}
+
+/* `all` is the chain's first; u may use what those before it have. */
+static void make_buffers(struct run *u, const struct run *all)
 {
 	const struct cg_kernel *k = u->d->k->k;
 	uint64_t most = 0;
 
-	u->mem.at = arena_news(u->a, struct sim_symmetric, k->nparam ? k->nparam : 1);
+	u->at = arena_news(u->a, struct sim_symmetric, k->nparam ? k->nparam : 1);
 	for (unsigned p = 0; p < k->nparam; p++) {
 		uint64_t n = (uint64_t)capacity(u, p) * pitch(u, p);
+		const struct vf_link *l = &u->d->link[p];
+		enum cg_symmetric symmetric = symmetry(u, p);
 
 		most = n > most ? n : most;
-		if (k->param[p].symmetric != CG_SYM_NONE)
-			u->mem.at[p] = sim_alloc_symmetric(
-			        u->sim, n, k->param[p].symmetric == CG_SYM_MULTICAST,
-			        k->param[p].name);
+		if (l->linked)
+			u->at[p] = all[l->owner].at[l->owner_param];
+		else if (symmetric != CG_SYM_NONE)
+			u->at[p] = sim_alloc_symmetric(u->sim, n, symmetric == CG_SYM_MULTICAST,
+			                               k->param[p].name);
 		else
 			for (unsigned r = 0; r < u->d->o.tp; r++)
-				u->mem.at[p].uc[r] = sim_alloc(u->sim, r, n, k->param[p].name);
+				u->at[p].uc[r] = sim_alloc(u->sim, r, n, k->param[p].name);
 	}
 	u->scratch = arena_alloc(u->a, most);
 	u->canary = arena_alloc(u->a, most);
@@ -458,22 +483,39 @@ static void make_memory(struct run *u)
 		u->had[r] = -1;
 }
 
-static void launch(struct run *u, const struct sim_kernel *entry, struct step *s, unsigned rank)
+/* What all kernels share.  In some schedules the workspace's epochs are about to wrap. */
+static void make_memory(const struct vf_data *d, struct run *all, struct vf_memory *mem)
+{
+	const struct cg_kernel **k = arena_news(all->a, const struct cg_kernel *, d->nchain);
+	/* a schedule may be slow; deadlocks are found otherwise */
+	uint64_t limit = (uint64_t)1 << 60;
+
+	for (unsigned j = 0; j < d->nchain; j++)
+		k[j] = d->chain[j]->k->k;
+	vf_memory_new(mem, all->sim, d->o.tp, limit, k, d->nchain,
+	              (uint64_t)d->most + (all->schedule.which & 1),
+	              all->a); /* just enough, or room */
+	if (all->schedule.which % 4 == 3)
+		vf_memory_reset(mem, true, all->a);
+	for (unsigned j = 0; j < d->nchain; j++)
+		make_buffers(&all[j], all);
+}
+
+static void launch(struct run *u, struct step *s, unsigned rank)
 {
 	const struct cg_kernel *k = u->d->k->k;
 	static const unsigned wishes[] = {0, 3, 1, 8};
 	unsigned wish = u->d->o.ctas ? u->d->o.ctas : wishes[(u->schedule.which + s->index) % 4];
 	unsigned grid = cg_grid(&k->plan, (uint64_t)s->item->T, wish);
-	uint8_t *block = arena_alloc(u->a, k->param_bytes + 8);
+	const uint8_t *block = vf_arguments(u->mem, k, u->at, (uint64_t)s->item->T, rank, u->a);
 
-	vf_arguments(k, &u->mem, rank, (uint64_t)s->item->T, block);
 	if (grid > u->r->most_ctas)
 		u->r->most_ctas = grid;
-	sim_launch(u->sim, rank, 0, entry, grid, k->plan.threads, block, k->param_bytes);
+	sim_launch(u->sim, rank, 0, u->entry, grid, k->plan.threads, block, k->param_bytes);
 }
 
-/* Which row count and which data launch i has: every schedule begins elsewhere, every other one
- * runs backwards. */
+/* Which row count and which data pass i over the chain has: every schedule begins elsewhere, every
+ * other one runs backwards. */
 static const struct vf_item *item_of(const struct run *u, unsigned i)
 {
 	unsigned n = u->d->o.ntokens, q = u->schedule.which, k = i % n;
@@ -482,50 +524,35 @@ static const struct vf_item *item_of(const struct run *u, unsigned i)
 	return &u->d->item[token * u->d->variants + (q + i + i / n) % u->d->variants];
 }
 
-static void make_steps(struct run *u, const struct sim_kernel *entry)
+static void make_step(struct run *u, unsigned i)
 {
-	unsigned n = u->d->o.launches;
+	struct step *s = arena_new(u->a, struct step);
 
-	u->step = arena_news(u->a, struct step, n);
-	for (unsigned i = 0; i < n; i++) {
-		struct step *s = &u->step[i];
-
-		s->run = u;
-		s->index = i;
-		s->item = item_of(u, i);
-		s->first = arena_news(u->a, uint8_t *, u->d->k->f->nparam);
-		u->r->rows += (uint64_t)s->item->T;
-		for (unsigned r = 0; r < u->d->o.tp; r++) {
-			sim_host(u->sim, r, 0, before, s);
-			launch(u, entry, s, r);
-			sim_host(u->sim, r, 0, after, s);
-		}
+	s->run = u;
+	s->index = i;
+	s->item = item_of(u, i);
+	s->first = arena_news(u->a, uint8_t *, u->d->k->f->nparam);
+	u->r->rows += (uint64_t)s->item->T;
+	for (unsigned r = 0; r < u->d->o.tp; r++) {
+		sim_host(u->sim, r, 0, before, s);
+		launch(u, s, r);
+		sim_host(u->sim, r, 0, after, s);
 	}
 }
 
 /* The kernel's own report of a time-out or a broken contract, if there is one. */
 static void check_abort(struct run *u)
 {
-	static const char *const kinds[] = {
-	        "none", "a spin ran out of time", "ranks launched with different contracts",
-	        "another rank aborted", "the exchange buffer is too small"};
-	struct cg_workspace w;
-
-	for (unsigned r = 0; r < u->d->o.tp && u->d->k->k->plan.communicates; r++) {
+	for (unsigned r = 0; r < u->d->o.tp; r++) {
+		const char *text = vf_abort_text(u->mem, r, u->a);
 		struct vf_failure *f;
 
-		if (!sim_read(u->sim, u->mem.ws.uc[r], &w, sizeof w) || !w.abort)
+		if (!text)
 			continue;
-		f = failure(u, VF_ABORT, u->d->o.launches - 1);
+		f = failure(u, VF_ABORT, NULL);
 		f->rank = r;
-		f->text = arena_printf(
-		        u->a,
-		        "rank %u aborted: %s (recorded by rank %u, CTA %u, phase %u: "
-		        "peer %u, expected %#llx, seen %#llx)",
-		        r, w.record.kind < 5 ? kinds[w.record.kind] : "unknown", w.record.rank,
-		        w.record.cta, w.record.phase, w.record.peer,
-		        (unsigned long long)w.record.expected, (unsigned long long)w.record.seen);
-		at_line(u, f, sim_writer(u->sim, u->mem.ws.uc[r], &f->writer));
+		f->text = text;
+		at_line(u, f, sim_writer(u->sim, u->mem->ws.uc[r], &f->writer));
 		return;
 	}
 }
@@ -533,13 +560,12 @@ static void check_abort(struct run *u)
 static void report_findings(struct run *u)
 {
 	const struct sim_finding *x = sim_findings(u->sim);
-	struct vf_failure *f = failure(u, VF_FINDING, 0);
+	struct vf_failure *f = failure(u, VF_FINDING, NULL);
 	struct strbuf b;
 
 	strbuf_init(&b, u->a);
 	sim_render_findings(u->sim, &b);
 	f->text = b.s;
-	f->launch = 0;
 	if (!x)
 		return;
 	f->rank = x->rank;
@@ -550,28 +576,40 @@ static void report_findings(struct run *u)
 	}
 }
 
-void vf_run_schedule(const struct vf_data *d, const struct ptx_module *m, const char *text,
-                     uint64_t seed, struct arena *a, struct vf_result *r)
+void vf_run_schedule(const struct vf_data *d, const struct vf_text *t, uint64_t seed,
+                     struct arena *a, struct vf_result *r)
 {
-	struct run u = {.d = d, .m = m, .text = text, .a = a, .r = r};
-	const struct sim_kernel *entry;
+	struct run *u = arena_news(a, struct run, d->nchain);
+	struct vf_schedule schedule = vf_schedule_of(d, seed);
+	struct sim *sim = sim_new(a, &schedule.sim);
+	struct vf_memory mem;
 	struct sim_stats st;
-	bool good;
+	bool good = true;
 
-	u.schedule = vf_schedule_of(d, seed);
-	u.sim = sim_new(a, &u.schedule.sim);
-	make_memory(&u);
-	vf_communication(d, u.sim, a, u.schedule.which, &u.mem);
-	entry = sim_load(u.sim, m, d->k->k->name);
-	if (entry)
-		make_steps(&u, entry);
-	good = entry && sim_run(u.sim);
-	st = sim_stats(u.sim);
+	for (unsigned j = 0; j < d->nchain; j++)
+		u[j] = (struct run){.d = d->chain[j],
+		                    .m = t[j].m,
+		                    .text = t[j].text,
+		                    .a = a,
+		                    .r = r,
+		                    .schedule = schedule,
+		                    .sim = sim,
+		                    .mem = &mem};
+	make_memory(d, u, &mem);
+	for (unsigned j = 0; j < d->nchain && good; j++) {
+		u[j].entry = sim_load(sim, t[j].m, d->chain[j]->k->k->name);
+		good = u[j].entry != NULL;
+	}
+	for (unsigned i = 0; i < d->o.launches && good; i++)
+		for (unsigned j = 0; j < d->nchain; j++)
+			make_step(&u[j], i);
+	good = good && sim_run(sim);
+	st = sim_stats(sim);
 	r->schedules = 1;
-	r->launches = d->o.launches;
+	r->launches = d->o.launches * d->nchain;
 	r->lane_insns = st.lane_insns;
 	if (r->failure.kind == VF_GOOD)
-		check_abort(&u);
+		check_abort(u);
 	if (!good && r->failure.kind == VF_GOOD)
-		report_findings(&u);
+		report_findings(u);
 }

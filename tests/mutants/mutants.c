@@ -495,9 +495,9 @@ static bool prepare(struct bench *b)
 		report(b, "the kernel compiles", "it does not", text.s);
 		return false;
 	}
-	ptx_print(b->p.kernel[0]->module, &text);
+	ptx_print(b->p.kernel[0].k->module, &text);
 	b->text = text.s;
-	vk = (struct vf_kernel){.f = b->p.func[0], .k = b->p.kernel[0], .places = &b->p.d};
+	vk = (struct vf_kernel){.f = b->p.kernel[0].f, .k = b->p.kernel[0].k, .places = &b->p.d};
 	if (vf_data_new(&vk, &o, b->p.a, &b->d, &error) != ST_OK) {
 		report(b, "the reference evaluates", error, "");
 		return false;
@@ -516,7 +516,7 @@ static void wrong_pass(struct bench *b)
 {
 	struct ir_module *m = ir_module_copy(b->p.before, b->p.a);
 	struct vf_stage stage = {"spoil", ir_func_find(m, "add_norm")};
-	struct vf_kernel vk = {b->p.func[0], b->p.kernel[0], &stage, 1, &b->p.d};
+	struct vf_kernel vk = {b->p.kernel[0].f, b->p.kernel[0].k, IR_ROWS_OWN, &stage, 1, &b->p.d};
 	static const int64_t tokens[] = {3};
 	struct vf_options o = {
 	        .tp = 4, .tokens = tokens, .ntokens = 1, .schedules = 1, .threads = 1};

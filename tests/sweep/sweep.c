@@ -48,7 +48,10 @@ static void report(struct sweep *s, const char *what, const char *kernel, const 
 /* NULL, or what is wrong with kernel i. */
 static const char *verify(struct sweep *s, struct pipe *p, size_t i)
 {
-	struct vf_kernel vk = {.f = p->func[i], .k = p->kernel[i], .places = &p->d};
+	struct vf_kernel vk = {.f = p->kernel[i].f,
+	                       .k = p->kernel[i].k,
+	                       .rows = p->kernel[i].rows,
+	                       .places = &p->d};
 	int64_t tokens[] = {1, p->args->tp + 1};
 	struct vf_options o = {.tp = p->args->tp,
 	                       .tokens = tokens,
@@ -66,7 +69,7 @@ static const char *verify(struct sweep *s, struct pipe *p, size_t i)
 	const char *error;
 
 	strbuf_init(&b, p->a);
-	ptx_print(p->kernel[i]->module, &b);
+	ptx_print(p->kernel[i].k->module, &b);
 	src = diags_add_source(&p->d, "kernel.ptx", b.s, b.n);
 	m = src ? ptx_parse(p->a, &p->d, src) : NULL;
 	if (!m)
@@ -109,7 +112,7 @@ static void combination(struct sweep *s, const char *spec, unsigned tp, const ch
 		report(s, what, "compile", b.s);
 	} else {
 		for (size_t i = 0; i < p.nkernel; i++)
-			report(s, what, p.kernel[i]->name, verify(s, &p, i));
+			report(s, what, p.kernel[i].k->name, verify(s, &p, i));
 	}
 	arena_free(&arena);
 }

@@ -1,5 +1,5 @@
 /* What ptxas makes of the kernels: no spills, and loads that stay where they were issued. */
-#include "tests/unit/cg_fixture.h"
+#include "tests/unit/cg_world.h"
 #include "tests/unit/cubin.h"
 
 enum { LDGMC = 0x9a5, BAR = 0xb1d, STG = 0x986, LDG = 0x981 };
@@ -125,6 +125,54 @@ static void every_order_assembles(void **state)
 	}
 }
 
+/* Of all rows or own rows, in every protocol: no spills at 8192 columns, at 2, 8 and 16 ranks. */
+static void no_protocol_spills(void **state)
+{
+	static const unsigned tp[] = {2, 8, 16};
+	static const char norm[] =
+	        "const hidden = 8192;\n"
+	        "kernel add_norm(x: bf16[T, hidden] partial, inout residual: bf16[T, hidden] "
+	        "carried, gamma: bf16[hidden])\n"
+	        "    -> y: bf16[T, hidden] replicated { allow rank_divergence;\n"
+	        "    h = all_reduce(x) + residual; out residual = h; out y = rmsnorm(h, gamma, eps "
+	        "= 1e-5); }\n";
+	struct cg_fixture *f = *state;
+
+	SKIP_UNLESS(ptxas_path(), "ptxas");
+	for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++)
+		for (unsigned i = 0; i < 3; i++) {
+			const char *arch = i ? "sm_90" : "sm_100";
+			struct cg_options o = cg_defaults(f, arch);
+
+			if (p == CG_LOCAL)
+				continue;
+			o.tp = tp[i];
+			o.protocol = (enum cg_protocol)p;
+			assert_no_spills(f, world_kernel(f, norm, NULL, 8192, &o), arch);
+			arena_free(&f->arena);
+			cg_begin(f);
+		}
+}
+
+static void peer_protocols_assemble_for_sm_80(void **state)
+{
+	static const enum cg_protocol peers[] = {CG_P2P_TWOSHOT, CG_PUSH};
+	static const char *const targets[] = {"sm_80", "sm_90", "sm_103", "sm_120"};
+	struct cg_fixture *f = *state;
+
+	SKIP_UNLESS(ptxas_path(), "ptxas");
+	for (unsigned i = 0; i < 8; i++) {
+		struct cg_options o = cg_defaults(f, targets[i / 2]);
+		struct cg_kernel *k;
+
+		o.protocol = peers[i % 2];
+		o.order = (enum cg_order)(i % 3);
+		k = world_kernel(f, cg_norms, "add_norm", 512, &o);
+		assert_int_equal(k->module->sm, 80);
+		cubin_run(&f->arena, cg_text(f, k), targets[i / 2]);
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cg_set_up, cg_tear_down)
@@ -136,6 +184,8 @@ int main(void)
 	        TEST(keywords_of_ptx_are_good_names),
 	        TEST(every_target_assembles),
 	        TEST(every_order_assembles),
+	        TEST(no_protocol_spills),
+	        TEST(peer_protocols_assemble_for_sm_80),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* The text of kernels: what is loaded and stored, how often, in what order; golden files; failing
  * allocations. */
-#include "tests/unit/cg_fixture.h"
+#include "tests/unit/cg_world.h"
 #include <stdlib.h>
 
 #define GOLDEN "tests/golden/codegen/"
@@ -238,6 +238,27 @@ static void golden_files_are_as_they_were(void **state)
 	against_golden(f, "group.ptx", cg_text(f, cg_must(f, group, NULL, 0, "sm_90")));
 }
 
+/* A small kernel in every protocol that sums in order of ranks. */
+static void golden_files_of_protocols_are_as_they_were(void **state)
+{
+	static const enum cg_protocol protocols[] = {CG_P2P_TWOSHOT, CG_PUSH, CG_MM_PUSH};
+	static const char small[] =
+	        "kernel sum(x: bf16[T, 64] partial) -> y: bf16[T, 64] replicated "
+	        "{ out y = all_reduce(x); }";
+	struct cg_fixture *f = *state;
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct cg_options o = cg_defaults(f, "sm_90");
+		const char *name = cg_protocol_name(protocols[i]);
+
+		o.tp = 2;
+		o.in_flight = 1;
+		o.protocol = protocols[i];
+		against_golden(f, arena_printf(&f->arena, "%s.ptx", name),
+		               cg_text(f, world_kernel(f, small, NULL, 0, &o)));
+	}
+}
+
 /* What is printed is parsed and printed the same. */
 static void the_text_is_read_back(void **state)
 {
@@ -294,6 +315,7 @@ int main(void)
 	        TEST(orders_differ_in_their_barriers),
 	        TEST(arguments_lie_where_the_abi_puts_them),
 	        TEST(golden_files_are_as_they_were),
+	        TEST(golden_files_of_protocols_are_as_they_were),
 	        TEST(the_text_is_read_back),
 	        TEST(an_allocation_that_fails_ends_the_compilation),
 	};

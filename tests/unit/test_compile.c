@@ -98,6 +98,35 @@ static void remarks_come_when_asked_for(void **state)
 	expect(&o, PLAIT_OK, "remark: 'y' is gathered here");
 }
 
+static void a_protocol_gets_the_rows_and_the_arguments_that_it_needs(void **state)
+{
+	/* an argument that only this protocol has */
+	static const struct {
+		const char *protocol;
+		enum plait_arg_kind kind;
+	} cases[] = {
+	        {"mm-twoshot", PLAIT_ARG_WS_MC},
+	        {"p2p-twoshot", PLAIT_ARG_PEERS},
+	        {"push", PLAIT_ARG_XCHG_PEERS},
+	        {"mm-push", PLAIT_ARG_XCHG_MC},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct plait_compile_options o = options(spec);
+		struct plait_arg_info a = PLAIT_ARG_INFO_INIT;
+		plait_code *code;
+		bool found = false;
+
+		o.protocol = cases[i].protocol;
+		assert_int_equal(plait_compile(&o, &code), PLAIT_OK);
+		for (size_t k = 0; plait_code_arg(code, 1, k, &a) == PLAIT_OK; k++)
+			found |= a.kind == cases[i].kind;
+		assert_true(found);
+		plait_code_free(code);
+	}
+}
+
 static void all_kernels_come_in_order_or_the_one_asked_for(void **state)
 {
 	struct plait_compile_options o = options(spec);
@@ -259,6 +288,7 @@ int main(void)
 	        cmocka_unit_test(arguments_that_make_no_sense_are_usage),
 	        cmocka_unit_test(a_wrong_spec_is_input_with_its_place),
 	        cmocka_unit_test(remarks_come_when_asked_for),
+	        cmocka_unit_test(a_protocol_gets_the_rows_and_the_arguments_that_it_needs),
 	        cmocka_unit_test(all_kernels_come_in_order_or_the_one_asked_for),
 	        cmocka_unit_test(the_facts_are_those_of_the_spec),
 	        cmocka_unit_test(a_caller_with_an_older_structure_gets_what_it_knows),

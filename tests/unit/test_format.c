@@ -29,10 +29,11 @@ static char *meaning(struct arena *a, const char *text, size_t n)
 	strbuf_init(&tree, a);
 	strbuf_init(&bare, a);
 	fe_print_ast(ast, &d, &tree);
-	for (const char *s = tree.s; *s; s += strcspn(s, "\n") + 1) {
-		const char *at = strstr(s, "  spec:");
-
-		strbuf_printf(&bare, "%.*s\n", (int)(at - s), s);
+	/* strtok cuts the lines off, so that no search runs over all the rest */
+	for (char *save, *s = strtok_r(tree.s, "\n", &save); s; s = strtok_r(NULL, "\n", &save)) {
+		*strstr(s, "  spec:") = 0;
+		strbuf_puts(&bare, s);
+		strbuf_putc(&bare, '\n');
 	}
 	fmt_scan(&f, text, n);
 	for (size_t i = 0; i < f.n; i++)

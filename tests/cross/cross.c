@@ -1,0 +1,445 @@
+/*
+ * The cross: kernels of all samples x protocols x ranks x element types, at a small hidden size,
+ * each verified on simulated ranks over row counts around tp.  A line of TAP for each combination.
+ *
+ *	cross FOLDER                  every pair of two of the four; few schedules
+ *	cross FOLDER all              every combination, 20 schedules; PLAIT_TEST_ALL=1 does the same
+ *	cross FOLDER ... --update F   also writes the table of what was run to F (doc/verified.md)
+ *	cross FOLDER ... --schedules N
+ *
+ * A protocol may refuse a kernel (E421, E807, E809): that is counted apart, and a
+ * kernel must have at least one protocol for every number of ranks.
+ */
+#include "tools/pipeline.h"
+#include "tools/verify.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const unsigned ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 16};
+static const char *const dtypes[] = {"bf16", "f16", "f32"};
+enum { NRANKS = 9, NDTYPES = 3, MAX_SPECS = 64, SMALL = 128 };
+
+struct cell { /* of the table */
+	unsigned run, refused;
+};
+
+struct cross {
+	unsigned test, failed, seed, threads, schedules;
+	char *spec[MAX_SPECS];
+	unsigned nspec;
+	bool all;
+	struct cell cell[CG_NPROTOCOLS][NRANKS][NDTYPES];
+	unsigned served[MAX_SPECS][NRANKS]; /* kernels that some protocol took */
+	unsigned tried[MAX_SPECS][NRANKS];  /* combinations */
+	char folder[64];                    /* for specs that were changed */
+};
+
+static void report(struct cross *c, const char *what, const char *wrong)
+{
+	c->test++;
+	c->failed += wrong != NULL;
+	printf("%sok %u - %s\n", wrong ? "not " : "", c->test, what);
+	for (const char *s = wrong ? wrong : ""; *s;) {
+		size_t n = strcspn(s, "\n");
+
+		printf("# %.*s\n", (int)n, s);
+		s += n + (s[n] == '\n');
+	}
+	fflush(stdout);
+}
+
+/* ---- one combination ---- */
+
+struct combination {
+	unsigned spec, rank, dtype;
+	enum cg_protocol protocol;
+	const char *hidden; /* NULL: the spec's own */
+};
+
+/* The spec, or where sums may only be made with it, a copy with `allow rank_divergence;` in every
+ * kernel. */
+static const char *path_of(struct cross *c, struct arena *a, const struct combination *x)
+{
+	const char *error, *path = c->spec[x->spec], *copy, *from;
+	struct strbuf b;
+	size_t len;
+	char *text;
+	FILE *f;
+
+	if (x->protocol != CG_MM_ONESHOT || !read_file(a, path, &text, &len, &error))
+		return path;
+	strbuf_init(&b, a);
+	for (from = text; *from;) {
+		const char *k = strstr(from, "\nkernel "), *open = k ? strchr(k, '{') : NULL;
+
+		if (!open)
+			break;
+		strbuf_printf(&b, "%.*s allow rank_divergence; ", (int)(open + 1 - from), from);
+		from = open + 1;
+	}
+	strbuf_puts(&b, from);
+	copy = arena_printf(a, "%s/%u.plait", c->folder, x->spec);
+	f = fopen(copy, "w");
+	if (!f)
+		return path;
+	fwrite(b.s, 1, b.n, f);
+	fclose(f);
+	return copy;
+}
+
+static bool has_dtype(struct arena *a, const char *path)
+{
+	const char *error;
+	size_t len;
+	char *text;
+
+	return read_file(a, path, &text, &len, &error) && strstr(text, "dtype = ");
+}
+
+static unsigned row_counts(unsigned tp, bool full, int64_t *t)
+{
+	const int64_t all[] = {0, 1, (int64_t)tp - 1, tp, (int64_t)tp + 1, 33};
+	unsigned n = 0, most = full ? 6 : 5;
+
+	for (unsigned i = 0; i < most; i++) {
+		bool seen = false;
+
+		for (unsigned k = 0; k < n; k++)
+			seen |= t[k] == all[i];
+		if (!seen)
+			t[n++] = all[i];
+	}
+	return n;
+}
+
+/* NULL, or what is wrong with the kernel. */
+static const char *verify(struct cross *c, struct pipe *p, const struct pipe_kernel *k, bool small)
+{
+	struct vf_kernel vk = {.f = k->f, .k = k->k, .rows = k->rows, .places = &p->d};
+	unsigned tp = p->args->tp;
+	int64_t tokens[6] = {1, (int64_t)tp + 1};
+	struct vf_options o = {.tp = tp,
+	                       .tokens = tokens,
+	                       .ntokens = small ? row_counts(tp, c->all, tokens) : 2,
+	                       .launches = small ? 0 : 2,
+	                       .schedules = small ? c->schedules : 1,
+	                       .seed = c->seed++ % 1000,
+	                       .sum = -1,
+	                       .threads = c->threads};
+	const struct ptx_module *m;
+	struct vf_data *d;
+	struct vf_result r;
+	struct source *src;
+	struct strbuf b;
+	const char *error;
+
+	strbuf_init(&b, p->a);
+	ptx_print(k->k->module, &b);
+	src = diags_add_source(&p->d, "kernel.ptx", b.s, b.n);
+	m = src ? ptx_parse(p->a, &p->d, src) : NULL;
+	if (!m)
+		return "the printed text does not parse";
+	if (vf_data_new(&vk, &o, p->a, &d, &error) != ST_OK)
+		return error;
+	vf_run(d, m, b.s, p->a, &r);
+	vf_data_free(d);
+	strbuf_init(&b, p->a);
+	if (r.failure.kind == VF_GOOD)
+		return NULL;
+	strbuf_printf(&b, "%s:\n", k->k->name);
+	vf_print_failure(&r.failure, p->args->spec, &b);
+	return b.s;
+}
+
+/* Only refusals: a diagnostic for each kernel that says which protocols can do it. */
+static bool refused(const struct diags *d)
+{
+	for (const struct diag *x = d->head; x; x = x->next)
+		if (x->severity == DIAG_ERROR && x->code != DIAG_ROWS_SHARDED &&
+		    x->code != DIAG_CG_PROTOCOL && x->code != DIAG_CG_DOMAIN)
+			return false;
+	return d->nerror > 0;
+}
+
+/* Compiles kernel by kernel, so that one that is refused does not take the others with it. */
+static const char *kernels(struct cross *c, struct pipe *p, struct args *args,
+                           const struct combination *x)
+{
+	struct cell *cell = &c->cell[x->protocol][x->rank][x->dtype];
+	enum status s;
+
+	for (const struct ir_func *f = p->after->funcs; f; f = f->next) {
+		const char *wrong;
+
+		if (!f->is_kernel)
+			continue;
+		args->kernel = f->name;
+		diags_init(&p->d, p->a);
+		diags_add_source(&p->d, p->src->name, p->src->text, p->src->len);
+		s = pipe_codegen(p, x->protocol);
+		if (s != ST_OK && s != ST_INTERNAL && refused(&p->d)) {
+			cell->refused++;
+			continue;
+		}
+		if (s != ST_OK) {
+			struct strbuf b;
+
+			strbuf_init(&b, p->a);
+			diags_render(&p->d, DIAG_WARNING, &b);
+			return b.s;
+		}
+		wrong = verify(c, p, &p->kernel[p->nkernel - 1], x->hidden != NULL);
+		if (wrong)
+			return wrong;
+		cell->run++;
+		c->served[x->spec][x->rank]++;
+	}
+	return NULL;
+}
+
+static void combination(struct cross *c, const struct combination *x)
+{
+	struct fe_set set[2] = {{"dtype", dtypes[x->dtype]}, {"hidden", x->hidden}};
+	struct args args = {.command = CMD_VERIFY,
+	                    .tp = ranks[x->rank],
+	                    .sum = -1,
+	                    .protocol = x->protocol,
+	                    .target = cg_target_by_name("sm_90")};
+	struct arena arena;
+	struct pipe p;
+	enum status s;
+	char what[256];
+	bool typed;
+
+	snprintf(what, sizeof what, "%s, %s, tp %u, %s%s", c->spec[x->spec],
+	         cg_protocol_name(x->protocol), ranks[x->rank], dtypes[x->dtype],
+	         x->hidden ? "" : ", its own size");
+	arena_init(&arena, 0);
+	if (setjmp(arena.oom)) {
+		report(c, what, "out of memory");
+		arena_free(&arena);
+		return;
+	}
+	args.arena = &arena;
+	args.spec = path_of(c, &arena, x);
+	typed = has_dtype(&arena, args.spec);
+	args.set = typed ? set : set + 1;
+	args.nset = (typed ? 1u : 0u) + (x->hidden ? 1u : 0u);
+	c->tried[x->spec][x->rank]++;
+	pipe_init(&p, &arena, &args);
+	s = pipe_read(&p);
+	if (s == ST_OK)
+		s = pipe_parse(&p);
+	if (s == ST_OK)
+		s = pipe_lower(&p);
+	if (s == ST_OK)
+		s = pipe_passes(&p, cg_protocol_rows(x->protocol), NULL);
+	if (s == ST_OK) {
+		report(c, what, kernels(c, &p, &args, x));
+	} else if (s == ST_INPUT && refused(&p.d)) {
+		c->cell[x->protocol][x->rank][x->dtype].refused++;
+		report(c, what, NULL);
+	} else {
+		struct strbuf b;
+
+		strbuf_init(&b, &arena);
+		diags_render(&p.d, DIAG_WARNING, &b);
+		report(c, what, b.s);
+	}
+	arena_free(&arena);
+}
+
+/* ---- which combinations ---- */
+
+static const char small[] = "128";
+_Static_assert(SMALL == 128, "as the text");
+
+static void every(struct cross *c)
+{
+	for (unsigned s = 0; s < c->nspec; s++)
+		for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++) {
+			for (unsigned r = 0; r < NRANKS; r++)
+				for (unsigned t = 0; t < NDTYPES; t++)
+					combination(c, &(struct combination){s, r, t,
+					                                     (enum cg_protocol)p,
+					                                     small});
+			combination(c, &(struct combination){s, 7, 0, (enum cg_protocol)p, NULL});
+		}
+}
+
+struct pairs { /* which pairs have been seen */
+	bool sp[MAX_SPECS][CG_NPROTOCOLS], pr[CG_NPROTOCOLS][NRANKS], rt[NRANKS][NDTYPES];
+	bool st[MAX_SPECS][NDTYPES], pt[CG_NPROTOCOLS][NDTYPES];
+};
+
+static unsigned gain(const struct pairs *n, const struct combination *x)
+{
+	const bool seen[] = {n->sp[x->spec][x->protocol], n->pr[x->protocol][x->rank],
+	                     n->rt[x->rank][x->dtype], n->st[x->spec][x->dtype],
+	                     n->pt[x->protocol][x->dtype]};
+	unsigned fresh = 0;
+
+	for (unsigned i = 0; i < sizeof seen; i++)
+		fresh += !seen[i];
+	return fresh;
+}
+
+static void see(struct pairs *n, const struct combination *x)
+{
+	n->sp[x->spec][x->protocol] = n->pr[x->protocol][x->rank] = true;
+	n->rt[x->rank][x->dtype] = n->st[x->spec][x->dtype] = true;
+	n->pt[x->protocol][x->dtype] = true;
+}
+
+/* Every spec with every number of ranks; protocol and dtype are what brings most new pairs. */
+static void pairwise(struct cross *c)
+{
+	struct pairs *n = calloc(1, sizeof *n);
+	const unsigned np = CG_NPROTOCOLS - 1;
+
+	if (!n)
+		abort();
+	for (unsigned s = 0; s < c->nspec; s++)
+		for (unsigned r = 0; r < NRANKS; r++) {
+			struct combination best = {0};
+			unsigned most = 0;
+
+			for (unsigned i = 0; i < np * NDTYPES; i++) {
+				/* begins elsewhere each time, so that ties are spread */
+				unsigned k = (i + s * 5 + r * 7) % (np * NDTYPES);
+				struct combination x = {s, r, k % NDTYPES,
+				                        (enum cg_protocol)(1 + k / NDTYPES), small};
+
+				if (!i || gain(n, &x) > most) {
+					most = gain(n, &x);
+					best = x;
+				}
+			}
+			see(n, &best);
+			combination(c, &best);
+		}
+	free(n);
+}
+
+/* ---- the table ---- */
+
+static void print_row(FILE *f, const struct cross *c, int p, unsigned t)
+{
+	fprintf(f, "| %s | %s |", cg_protocol_name((enum cg_protocol)p), dtypes[t]);
+	for (unsigned r = 0; r < NRANKS; r++) {
+		const struct cell *x = &c->cell[p][r][t];
+
+		if (x->run || x->refused)
+			fprintf(f, " %u%s |", x->run, x->run ? "" : " (refused)");
+		else
+			fprintf(f, " |");
+	}
+	fprintf(f, "\n");
+}
+
+static int update(const struct cross *c, const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f)
+		return 2;
+	fprintf(f,
+	        "# What plait verify has run\n\nWritten by tests/cross (`cross samples%s --update "
+	        "doc/verified.md`): how many kernels of the samples were\nverified for each "
+	        "protocol, "
+	        "element type and number of ranks, with rows of %d elements, %u schedules\neach, "
+	        "T = 0, 1, tp - 1, tp, tp + 1%s.  \"refused\": the protocol cannot do them, and "
+	        "says "
+	        "so.  Failures: %u.\n\n| protocol | type |",
+	        c->all ? " all" : "", SMALL, c->schedules, c->all ? " and 33" : "", c->failed);
+	for (unsigned r = 0; r < NRANKS; r++)
+		fprintf(f, " tp %u |", ranks[r]);
+	fprintf(f, "\n|---|---|");
+	for (unsigned r = 0; r < NRANKS; r++)
+		fprintf(f, "---|");
+	fprintf(f, "\n");
+	for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++)
+		for (unsigned t = 0; t < NDTYPES; t++)
+			print_row(f, c, p, t);
+	return fclose(f) ? 2 : 0;
+}
+
+/* Where all was tried, every sample was served. */
+static void check_served(struct cross *c)
+{
+	for (unsigned s = 0; s < c->nspec && c->all; s++)
+		for (unsigned r = 0; r < NRANKS; r++)
+			if (!c->served[s][r])
+				report(c, c->spec[s], "no protocol takes its kernels");
+}
+
+static int is_spec(const struct dirent *e)
+{
+	size_t n = strlen(e->d_name);
+
+	return n > 6 && !strcmp(e->d_name + n - 6, ".plait");
+}
+
+static bool read_specs(struct cross *c, const char *folder)
+{
+	struct dirent **e;
+	int n = scandir(folder, &e, is_spec, alphasort);
+
+	for (int i = 0; i < n; i++) {
+		char path[4096];
+
+		snprintf(path, sizeof path, "%s/%s", folder, e[i]->d_name);
+		if (c->nspec < MAX_SPECS)
+			c->spec[c->nspec++] = strdup(path);
+		free(e[i]);
+	}
+	if (n >= 0)
+		free(e);
+	return n > 0;
+}
+
+static void clean(struct cross *c)
+{
+	for (unsigned s = 0; s < c->nspec; s++) {
+		char path[128];
+
+		snprintf(path, sizeof path, "%s/%u.plait", c->folder, s);
+		unlink(path);
+		free(c->spec[s]);
+	}
+	rmdir(c->folder);
+}
+
+int main(int argc, char **argv)
+{
+	static struct cross c = {.folder = "/tmp/cross.XXXXXX"};
+	const char *env = getenv("PLAIT_TEST_ALL"), *table = NULL;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int code = 0;
+
+	c.threads = cpus > 0 ? (unsigned)cpus : 1;
+	c.all = env && !strcmp(env, "1");
+	for (int i = 2; i < argc; i++) {
+		c.all |= !strcmp(argv[i], "all");
+		if (!strcmp(argv[i], "--update") && i + 1 < argc)
+			table = argv[++i];
+		if (!strcmp(argv[i], "--schedules") && i + 1 < argc)
+			c.schedules = (unsigned)strtoul(argv[++i], NULL, 10);
+	}
+	if (!c.schedules)
+		c.schedules = c.all ? 20 : 4;
+	if (argc < 2 || !read_specs(&c, argv[1]) || !mkdtemp(c.folder)) {
+		fprintf(stderr, "usage: cross FOLDER-OF-SPECS [all] [--update FILE]\n");
+		return 2;
+	}
+	(c.all ? every : pairwise)(&c);
+	check_served(&c);
+	if (table)
+		code = update(&c, table);
+	clean(&c);
+	printf("1..%u\n", c.test);
+	return c.failed ? 1 : code;
+}
