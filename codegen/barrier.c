@@ -200,6 +200,8 @@ bool cg_barrier_entry(struct cg_emit *e, struct ptx_opnd leave)
 	dead = ptx_ld(f, ptx_MODS(.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL),
 	              PTX_T_u32, ptx_at(b.ws, 0));
 	dead = ptx_setp(f, PTX_NE, PTX_T_u32, dead, ptx_imm(0));
+	/* The word may change between two lanes' loads, and the wait votes with all lanes. */
+	dead = ptx_vote(f, ptx_MODS(.vote = PTX_ANY), PTX_T_pred, dead, ptx_imm(0xffffffff));
 	ptx_guard(f, dead, false);
 	ptx_bra(f, fail);
 	ptx_unguard(f);

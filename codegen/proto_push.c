@@ -210,10 +210,7 @@ static bool check_state(struct cg_emit *e, struct cg_push *p, struct ptx_opnd le
 		return false;
 	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 0), x.why);
 	ptx_place(f, fits);
-	/* All that this rank did before the launch is released by thread 0's words. */
 	cg_alias_fence(e);
-	if (!ptx_expand(f, "acquire", NULL, 0, e->d))
-		return false;
 	ptx_place(f, join);
 	agree(e, verdict_at(e, 0), leave);
 	return true;
@@ -245,8 +242,12 @@ static void store_words(struct cg_emit *e, struct ptx_opnd at, const struct ptx_
 		ptx_mm_st(e->f, mod, PTX_T_f32, at, cg_vec_of(word, n));
 }
 
-/* CTA 0, warp 0: lane i tells rank i, or lane 0 all. */
-static void push_header(struct cg_emit *e, const struct cg_push *p)
+/*
+ * CTA 0, warp 0: lane i tells rank i, or lane 0 all.  The header is what orders this launch's past,
+ * the words that the launch before cleared, before a peer's later launches: the thread that stores
+ * it has fenced before, and those that read it fence after (compare_headers).
+ */
+static bool push_header(struct cg_emit *e, const struct cg_push *p)
 {
 	struct ptx_fn *f = e->f;
 	struct ptx_opnd skip = ptx_label_new(f, "told"), at, mine, word[2] = {p->number, p->tag};
@@ -260,8 +261,11 @@ static void push_header(struct cg_emit *e, const struct cg_push *p)
 	at = peers ? cg_arg_peer_of(e, CG_ARG_XCHG_PEERS, 0, e->tid) : store_base(e, 0);
 	at = ptx_add(f, PTX_T_s64, at, p->here);
 	at = ptx_mad_wide(f, PTX_T_u32, e->rank, ptx_imm(8), at);
+	if (!ptx_expand(f, "push_release", NULL, 0, e->d))
+		return false;
 	store_words(e, ptx_at(at, 0), word, 2);
 	ptx_place(f, skip);
+	return true;
 }
 
 /* A loaded register as a word. */
@@ -415,7 +419,8 @@ static void clear(struct cg_emit *e, const struct cg_push *p)
 static bool compare_headers(struct cg_emit *e, const struct cg_push *p)
 {
 	struct ptx_fn *f = e->f;
-	struct ptx_opnd good = cg_only_warp0(e, "agreed"), source, head;
+	struct ptx_opnd good = cg_only_warp0(e, "agreed"), met = ptx_label_new(f, "met"), source,
+	                head;
 	struct cg_failure x = {.ws = p->ws,
 	                       .why = ptx_reg(f, PTX_C_B32),
 	                       .seen = ptx_reg(f, PTX_C_B64),
@@ -431,9 +436,12 @@ static bool compare_headers(struct cg_emit *e, const struct cg_push *p)
 	               {"stop", stop}))
 		return false;
 	ptx_guard(f, stop, true);
-	ptx_bra(f, good);
+	ptx_bra(f, met);
 	ptx_unguard(f);
 	if (!fail(e, &x))
+		return false;
+	ptx_place(f, met);
+	if (e->p->order != CG_HW && !ptx_expand(f, "push_acquire", NULL, 0, e->d))
 		return false;
 	ptx_place(f, good);
 	return true;
@@ -460,7 +468,8 @@ bool cg_push_entry(struct cg_emit *e, struct ptx_opnd leave)
 		return false;
 	p->verdict = ptx_mov(f, PTX_T_u32, e->flag);
 	p->verdict = ptx_add(f, PTX_T_u32, p->verdict, ptx_imm(4));
-	push_header(e, p);
+	if (!push_header(e, p))
+		return false;
 	push_rows(e);
 	clear(e, p);
 	if (!compare_headers(e, p))
@@ -618,8 +627,6 @@ bool cg_push_exit(struct cg_emit *e)
 	ptx_guard(f, e->tid0, true);
 	ptx_bra(f, skip);
 	ptx_unguard(f);
-	if (e->p->order != CG_HW && !ptx_expand(f, "acquire", NULL, 0, e->d))
-		return false;
 	n = ptx_atom(f,
 	             ptx_MODS(.order = PTX_ACQ_REL, .scope = PTX_GPU, .space = PTX_GLOBAL,
 	                      .red = PTX_ADD),

@@ -322,6 +322,22 @@ static void a_rank_that_stops_coming_is_named_with_what_was_seen(void **state)
 	assert_true(timeouts >= 1);
 }
 
+/* Lanes load the abort word one by one, and the wait votes with all of them: they leave together. */
+static void a_warp_leaves_a_dead_workspace_together(void **state)
+{
+	struct world w = begin(*state, 0, false);
+	const struct ptx_fn *f = load(&w, "sum", CG_FORMAL).k->module->fn;
+	const struct ptx_insn *in = f->insn, *end = f->insn + f->ninsn;
+
+	while (in < end && !(in->op == PTX_ld && in->mod.order == PTX_RELAXED))
+		in++;
+	while (in < end && in->op != PTX_bra && in->op != PTX_vote)
+		in++;
+	assert_true(in < end);
+	assert_int_equal(in->op, PTX_vote);
+	assert_int_equal(in->mod.vote, PTX_ANY);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cg_set_up, cg_tear_down)
@@ -331,6 +347,7 @@ int main(void)
 	        TEST(no_rows_still_meet),
 	        TEST(a_rank_that_does_not_come_is_named),
 	        TEST(a_dead_workspace_stays_dead),
+	        TEST(a_warp_leaves_a_dead_workspace_together),
 	        TEST(another_T_is_a_broken_contract),
 	        TEST(whoever_aborts_has_a_record),
 	        TEST(another_kernel_is_a_broken_contract),

@@ -437,6 +437,39 @@ static void kernels_share_a_buffer(void **state)
 	}
 }
 
+/* What orders the clearing before peers' later launches: a fence of each thread that stores a header, right before it,
+ * and one of each that has read one, unless the order is the hardware's. */
+static void headers_stand_between_fences_of_their_own_threads(void **state)
+{
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned order = CG_FORMAL; order <= CG_STRICT; order++) {
+			struct cg_options o = cg_defaults(*state, "sm_90");
+			const struct ptx_fn *f;
+			const struct ptx_insn *before = NULL, *last = NULL;
+			unsigned fences = 0;
+
+			o.protocol = pushes[i];
+			o.order = (enum cg_order)order;
+			f = world_kernel(*state, spec, "sum", 0, &o)->module->fn;
+			for (uint32_t n = 0; n < f->ninsn; n++) {
+				const struct ptx_insn *in = &f->insn[n];
+				bool store = in->op == PTX_st || in->op == PTX_mm_st;
+
+				if (store && in->mod.scope == PTX_SYS && in->mod.vec == 2 &&
+				    !before)
+					before = in - 1;
+				fences += in->op == PTX_fence;
+				last = in->op == PTX_fence ? in : last;
+			}
+			assert_non_null(before);
+			assert_int_equal(before->op, PTX_fence);
+			assert_int_equal(before->mod.scope, PTX_SYS);
+			assert_int_equal(fences, order == CG_HW ? 1 : 2);
+			assert_true(order == CG_HW ? last == before : last > before);
+			assert_true(!before->guard && !last->guard);
+		}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cg_set_up, cg_tear_down)
@@ -452,6 +485,7 @@ int main(void)
 	        TEST(rows_beyond_the_buffer_are_reported),
 	        TEST(only_launches_with_rows_count),
 	        TEST(kernels_share_a_buffer),
+	        TEST(headers_stand_between_fences_of_their_own_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
