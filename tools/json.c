@@ -133,6 +133,8 @@ static void add_plan(cJSON *to, const struct cg_plan *p)
 	/* clang-format off */
 	add_text(o, "protocol", cg_protocol_name(p->protocol));
 	add_text(o, "order", cg_order_name(p->order));
+	add_text(o, "pdl", cg_pdl_name(p->pdl));
+	cJSON_AddBoolToObject(o, "rows_in_memory", p->rows_in_memory);
 	add_text(o, "target", p->target->name);
 	add_number(o, "tp", p->tp);
 	add_number(o, "cols", (double)p->cols);
