@@ -40,7 +40,8 @@ static bool only_refused(const struct diags *d)
 
 static enum result verify(struct trial *t, struct pipe *p)
 {
-	struct vf_kernel vk = {.f = p->func[0], .k = p->kernel[0], .places = &p->d};
+	struct vf_kernel vk = {
+	        .f = p->kernel->f, .k = p->kernel->k, .rows = p->kernel->rows, .places = &p->d};
 	struct vf_stage *st = arena_news(t->a, struct vf_stage, p->nstage + 1);
 	int64_t tokens[] = {t->spec.tokens, 0, 1, (int64_t)t->spec.tp + 1};
 	struct vf_options o = {.tp = t->spec.tp,
@@ -63,7 +64,7 @@ static enum result verify(struct trial *t, struct pipe *p)
 		        (struct vf_stage){p->stage[i].pass, ir_func_find(p->stage[i].m, "k")};
 	vk.stage = st;
 	strbuf_init(&b, t->a);
-	ptx_print(p->kernel[0]->module, &b);
+	ptx_print(p->kernel->k->module, &b);
 	src = diags_add_source(&p->d, "kernel.ptx", b.s, b.n);
 	m = src ? ptx_parse(t->a, &p->d, src) : NULL;
 	if (!m || !ptx_verify(m, &p->d)) {
@@ -102,9 +103,9 @@ static enum result try(struct trial *t)
 	pipe_parse(&p);
 	s = pipe_lower(&p);
 	if (s == ST_OK)
-		s = pipe_passes(&p, NULL);
+		s = pipe_passes(&p, cg_protocol_rows(t->protocol), NULL);
 	if (s == ST_OK)
-		s = pipe_codegen(&p);
+		s = pipe_codegen(&p, t->protocol);
 	if (s == ST_OK)
 		return verify(t, &p);
 	strbuf_init(&b, t->a);
