@@ -251,7 +251,7 @@ static const struct {
 	{CMD_COMPILE, "compile",
 	 "turns a spec's kernels into PTX (or shows a stage before it).  A file gets one PTX module with an entry\n"
 	 "for each kernel (a cubin alike); a folder (-o DIR, there already, or written with a final slash) gets\n"
-	 "KERNEL.ptx for each."},
+	 "KERNEL.ptx for each"},
 	{CMD_VERIFY, "verify",
 	 "compiles a spec's kernels and runs the PTX text on simulated ranks, under hostile schedules, against an\n"
 	 "independent reference with error bounds"},

@@ -1,5 +1,6 @@
-/* plait check: diagnostics of a spec; on a good one, one line a kernel. */
+/* plait check: diagnostics of a spec; on a good one, a line for each kernel and model. */
 #include "tools/commands.h"
+#include "frontend/ast.h"
 #include "tools/json.h"
 #include "tools/pipeline.h"
 #include <stdio.h>
@@ -52,5 +53,9 @@ int cmd_check(struct args *args)
 	for (const struct ir_func *f = s == ST_OK ? p.before->funcs : NULL; f; f = f->next)
 		if (f->is_kernel)
 			print_kernel(p.a, f);
+	for (const struct ast *m = s == ST_OK ? p.ast->decls : NULL; m; m = m->next)
+		if (m->kind == AST_MODEL)
+			printf("model %s: good%s\n", m->name,
+			       args->tp ? "" : " (--tp also checks what depends on it)");
 	return pipe_finish(&p, s);
 }
