@@ -1,6 +1,7 @@
 /* The questions a caller may ask about compiled code, and the copies that answer them. */
 #include "runtime/code.h"
 #include "support/status.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,4 +225,33 @@ enum plait_status plait_own_rows(uint64_t rows, unsigned tp, unsigned r, uint64_
 size_t plait_workspace_size(void)
 {
 	return sizeof(struct cg_workspace);
+}
+
+size_t plait_code_exchange_size(const plait_code *c, size_t i, uint64_t rows)
+{
+	const struct rt_kernel *k = get(c, i);
+	uint64_t each;
+
+	if (!k || !k->plan.xchg_row)
+		return 0;
+	each = (uint64_t)k->plan.tp * k->plan.xchg_row;
+	if (rows > (SIZE_MAX / 3 - CG_XCHG_HEAD) / each)
+		return 0;
+	return (size_t)cg_exchange_bytes(&k->plan, rows);
+}
+
+size_t plait_code_exchange_stride_at(const plait_code *c, size_t i)
+{
+	const struct rt_kernel *k = get(c, i);
+	int set = k ? cg_push_set(k->plan.protocol) : -1;
+
+	return set < 0 ? 0
+	               : offsetof(struct cg_workspace, push) +
+	                         (size_t)set * sizeof(struct cg_push_state) +
+	                         offsetof(struct cg_push_state, stride);
+}
+
+uint32_t plait_exchange_fill(void)
+{
+	return cg_exchange_fill();
 }

@@ -53,6 +53,7 @@ static enum status check_arguments(struct job *j)
 	if (o->tp < 1 || o->tp > CG_MAX_RANKS) {
 		diag_at(&j->d, DIAG_ERROR, DIAG_RT_ARGUMENT, (struct span){0},
 		        "tp is %u, not 1 to %d", o->tp, CG_MAX_RANKS);
+		diag_note(&j->d, (struct span){0}, "set 'tp' to the number of ranks");
 		return ST_USAGE;
 	}
 	j->cg = (struct cg_options){.tp = o->tp, .spec_name = o->spec_name, .places = &j->d};

@@ -206,6 +206,32 @@ enum plait_status plait_own_rows(uint64_t rows, unsigned tp, unsigned r, uint64_
  * the first launch. */
 size_t plait_workspace_size(void);
 
+/*
+ * The exchange buffer of a kernel that pushes (protocols push and mm-push; doc/protocols.md): the
+ * caller allocates it symmetrically, 256-byte aligned, one for each workspace and protocol.  Kernels
+ * of one protocol may share it: then it is as large as the largest of theirs, for the most rows of
+ * any launch.
+ *
+ * Before the first launch, and again after an abort, on all ranks before any of them launches: the
+ * workspace is zeroed; the u64 at plait_code_exchange_stride_at() of the workspace is set to a third
+ * of the buffer's bytes, the same on all ranks; the buffer is filled with words of
+ * plait_exchange_fill().  A launch of more rows than fit aborts and leaves a record.
+ *
+ * T has to be the same on all ranks: a rank that launches with T = 0 while others have rows is not
+ * compared with them but missed, so they end by their time-out.
+ */
+
+/* Bytes for launches of at most `rows` rows, a multiple of 48; 0 when the kernel needs none (or
+ * there is no such kernel, or the bytes do not fit size_t). */
+size_t plait_code_exchange_size(const plait_code *c, size_t i, uint64_t rows);
+
+/* Where in the workspace the stride is, in bytes from its beginning; 0 when the kernel needs none.
+ */
+size_t plait_code_exchange_stride_at(const plait_code *c, size_t i);
+
+/* The 32-bit word that the buffer is filled with. */
+uint32_t plait_exchange_fill(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -127,6 +127,35 @@ static void a_protocol_gets_the_rows_and_the_arguments_that_it_needs(void **stat
 	}
 }
 
+/* bf16[T, 512] from each of 8 ranks: a row is 8 KB; a third has 128 bytes before its rows. */
+static void kernels_that_push_say_what_buffer_they_need(void **state)
+{
+	struct plait_compile_options o = options(spec);
+	size_t at[2];
+	plait_code *code;
+
+	(void)state;
+	for (unsigned n = 0; n < 2; n++) {
+		o.protocol = n ? "mm-push" : "push";
+		assert_int_equal(plait_compile(&o, &code), PLAIT_OK);
+		assert_int_equal(plait_code_exchange_size(code, 1, 0), 3 * 128);
+		assert_int_equal(plait_code_exchange_size(code, 1, 5), 3 * (128 + 5 * 8 * 512 * 2));
+		assert_int_equal(plait_code_exchange_size(code, 1, UINT64_MAX / 3), 0);
+		assert_int_equal(plait_code_exchange_size(code, 2, 5), 0);
+		at[n] = plait_code_exchange_stride_at(code, 1);
+		assert_true(at[n] % 8 == 0 && at[n] + 8 <= plait_workspace_size());
+		assert_int_equal(plait_code_exchange_stride_at(code, 2), 0);
+		plait_code_free(code);
+	}
+	assert_true(at[0] && at[1] && at[0] != at[1]);
+	assert_int_equal(plait_exchange_fill(), 0x80000000u);
+	o.protocol = "p2p-twoshot";
+	assert_int_equal(plait_compile(&o, &code), PLAIT_OK);
+	assert_int_equal(plait_code_exchange_size(code, 1, 5), 0);
+	assert_int_equal(plait_code_exchange_stride_at(code, 1), 0);
+	plait_code_free(code);
+}
+
 static void all_kernels_come_in_order_or_the_one_asked_for(void **state)
 {
 	struct plait_compile_options o = options(spec);
@@ -289,6 +318,7 @@ int main(void)
 	        cmocka_unit_test(a_wrong_spec_is_input_with_its_place),
 	        cmocka_unit_test(remarks_come_when_asked_for),
 	        cmocka_unit_test(a_protocol_gets_the_rows_and_the_arguments_that_it_needs),
+	        cmocka_unit_test(kernels_that_push_say_what_buffer_they_need),
 	        cmocka_unit_test(all_kernels_come_in_order_or_the_one_asked_for),
 	        cmocka_unit_test(the_facts_are_those_of_the_spec),
 	        cmocka_unit_test(a_caller_with_an_older_structure_gets_what_it_knows),
