@@ -63,7 +63,9 @@ void fe_check_assert(const struct fe_ctx *cx, const struct ast *s)
 	struct fe_val v = constant(cx, s->value);
 
 	if (v.kind == FE_BOOL && !v.b)
-		fe_error(cx, DIAG_ASSERT, s->value->at, NULL, "this does not hold");
+		fe_error(cx, DIAG_ASSERT, s->value->at,
+		         "change the constants it names, in the spec or by --set, or the assertion",
+		         "this does not hold");
 	else if (v.kind != FE_BOOL && v.kind != FE_UNKNOWN)
 		wrong(cx, s->value, v, "a bool");
 }

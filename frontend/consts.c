@@ -45,7 +45,8 @@ static struct fe_val make_real(const struct fe_ctx *cx, struct span at, double r
 {
 	if (isfinite(r))
 		return (struct fe_val){.kind = FE_REAL, .r = r};
-	fe_error(cx, DIAG_OVERFLOW, at, NULL, "this constant is not a finite number");
+	fe_error(cx, DIAG_OVERFLOW, at, "real constants are f64: keep them below 1.8e308",
+	         "this constant is not a finite number");
 	return bad();
 }
 
@@ -81,7 +82,8 @@ static struct fe_val divide(const struct fe_ctx *cx, const struct ast *e, struct
                             struct fe_val b)
 {
 	if (fe_real(b) == 0) {
-		fe_error(cx, DIAG_DIV_ZERO, e->at, NULL, "this divides by zero");
+		fe_error(cx, DIAG_DIV_ZERO, e->at, "give a divisor that is not 0",
+		         "this divides by zero");
 		return bad();
 	}
 	if (a.kind == FE_REAL || b.kind == FE_REAL)
@@ -105,7 +107,8 @@ static struct fe_val remainder_of(const struct fe_ctx *cx, const struct ast *e, 
 	if (a.kind != FE_INT || b.kind != FE_INT)
 		return wrong_kind(cx, e->at, "%", a.kind == FE_INT ? b : a);
 	if (b.i == 0) {
-		fe_error(cx, DIAG_DIV_ZERO, e->at, NULL, "this divides by zero");
+		fe_error(cx, DIAG_DIV_ZERO, e->at, "give a divisor that is not 0",
+		         "this divides by zero");
 		return bad();
 	}
 	return make_int(b.i == -1 ? 0 : a.i % b.i);
@@ -196,7 +199,7 @@ struct fe_val fe_ceil_div(const struct fe_ctx *cx, struct span at, struct fe_val
 	if (a.kind != FE_INT || b.kind != FE_INT)
 		return wrong_kind(cx, at, "ceil_div", a.kind == FE_INT ? b : a);
 	if (a.i < 0 || b.i <= 0) {
-		fe_error(cx, DIAG_DIV_ZERO, at, NULL,
+		fe_error(cx, DIAG_DIV_ZERO, at, "ceil_div(a, b) is a / b, rounded up",
 		         "ceil_div needs a first argument of 0 or more and a positive second one");
 		return bad();
 	}

@@ -41,7 +41,8 @@ struct fe_val fe_emit(struct fe_ctx *cx, struct ir_value *v, const struct span *
 	}
 	if (++cx->size > MAX_VALUES) {
 		if (!cx->full)
-			fe_error(cx, DIAG_TOO_LARGE, v->at, NULL,
+			fe_error(cx, DIAG_TOO_LARGE, v->at,
+			         "split the kernel, or call fewer functions",
 			         "more than %d operations, with all functions expanded",
 			         MAX_VALUES);
 		cx->full = true;

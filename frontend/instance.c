@@ -218,7 +218,8 @@ struct fe_val fe_call_fn(struct fe_ctx *cx, const struct ast *e, struct fe_symbo
 	}
 	if (cx->fe->ninstance >= MAX_INSTANCES) {
 		if (!cx->fe->full)
-			fe_error(cx, DIAG_TOO_LARGE, e->at, NULL,
+			fe_error(cx, DIAG_TOO_LARGE, e->at,
+			         "call them with the same types and constants, or split the spec",
 			         "functions are called with more than %d signatures",
 			         MAX_INSTANCES);
 		cx->fe->full = true;

@@ -183,3 +183,4 @@ kernel k(in x: bf16[T, 8] partial ld 16,
 spec.plait:2:8: error: this does not hold [E212]
     2 | assert n % 2 == 0 && !false;
       |        ^^^^^^^^^^^^^^^^^^^^
+      = note: change the constants it names, in the spec or by --set, or the assertion
