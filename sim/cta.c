@@ -1,5 +1,5 @@
 /* CTAs: start with fresh registers and shared memory, barriers, end. */
-#include "sim/internal.h"
+#include "sim/async.h"
 #include <string.h>
 
 static struct sim_cta *cta_new(struct sim *s, const struct sim_kernel *k)
@@ -9,6 +9,11 @@ static struct sim_cta *cta_new(struct sim *s, const struct sim_kernel *k)
 	c->shared = arena_alloc(s->arena, k->shared_bytes + 1);
 	c->shared_defined = arena_alloc(s->arena, k->shared_bytes + 1);
 	c->word = arena_array(s->arena, k->shared_bytes / 4 + 1, sizeof *c->word);
+	if (k->bulk) {
+		c->async = arena_new(s->arena, struct sim_async);
+		c->async->piece = arena_array(s->arena, k->shared_bytes / SIM_PIECE + 1,
+		                              sizeof *c->async->piece);
+	}
 	return c;
 }
 
@@ -86,6 +91,7 @@ static void warp_reset(struct sim_warp *w, const struct sim_kernel *k, unsigned 
 	w->pc = 0;
 	w->stop_pc = UINT32_MAX;
 	w->waiting = w->parked = 0;
+	w->torn = 0;
 	w->replica = w->npoll = w->next_poll = 0;
 	w->count = w->loads = w->stores = w->strong = 0;
 	w->state = SIM_DONE;
@@ -98,6 +104,8 @@ static void shared_reset(struct sim_cta *c, const struct sim_kernel *k)
 	memset(c->word, 0, (k->shared_bytes / 4 + 1) * sizeof *c->word);
 	memset(c->clock, 0, sizeof c->clock);
 	memset(c->seen, 0, sizeof c->seen);
+	if (c->async)
+		sim_async_reset(c, k);
 }
 
 void sim_cta_start(struct sim *s, struct sim_launch *l, unsigned index)
@@ -123,6 +131,7 @@ void sim_cta_start(struct sim *s, struct sim_launch *l, unsigned index)
 			c->warp[i] = warp_new(s, c, k);
 		c->warp[i]->index = i;
 		warp_reset(c->warp[i], k, l->block - i * SIM_LANES);
+		c->warp[i]->priority = s->o.schedule == SIM_PCT ? 64 + (sim_random(s) >> 1) : 0;
 		sim_set_state(s, c->warp[i], SIM_READY);
 	}
 	s->rank[l->rank].resident++;
@@ -173,6 +182,8 @@ bool sim_warp_done(struct sim *s, struct sim_warp *w)
 	c->exited |= 1u << w->index;
 	s->progress++;
 	if (++c->done == c->nwarp) {
+		if (c->async && !sim_async_end(s, c))
+			return false;
 		cta_done(s, c);
 		return true;
 	}

@@ -1,6 +1,6 @@
 /* The report of a deadlock: of every rank, who waits, at which line, for which address, and who
  * wrote there last. */
-#include "sim/internal.h"
+#include "sim/async.h"
 #include <inttypes.h>
 
 enum { MAX_WARPS = 6, MAX_ADDRESSES = 4 };
@@ -12,6 +12,23 @@ static void put_place(struct strbuf *b, const struct ptx_insn *i)
 		strbuf_printf(b, " (spec line %u)", i->loc_line);
 }
 
+/* A wait for a phase of an mbarrier: what it lacks.  1: shown. */
+static unsigned put_mbar(struct strbuf *b, const struct sim_warp *w, const struct sim_poll *p,
+                         unsigned lane, unsigned shown)
+{
+	const struct sim_mbar *m = sim_mbar_at(w->cta->async, p->addr[lane] - SIM_SHARED_WINDOW);
+
+	if (!m || shown == 1)
+		return 0;
+	strbuf_printf(
+	        b, "\n    rank %u CTA %u thread %u waits for the mbarrier of shared address %u at ",
+	        w->cta->launch->rank, w->cta->index, sim_thread(w, lane), m->at);
+	put_place(b, p->op->insn);
+	strbuf_printf(b, ": phase %u lacks %u arrivals and %" PRId64 " bytes", m->phase, m->pending,
+	              m->tx);
+	return 1;
+}
+
 static void put_poll(struct sim *s, struct strbuf *b, const struct sim_warp *w,
                      const struct sim_poll *p)
 {
@@ -21,6 +38,8 @@ static void put_poll(struct sim *s, struct strbuf *b, const struct sim_warp *w,
 	SIM_EACH (i, p->mask & w->waiting) {
 		const struct sim_block *m = sim_find(s, p->addr[i]);
 
+		if (p->addr[i] >> SIM_ADDR_SHIFT == SIM_SHARED_NUMBER && w->cta->async)
+			shown += put_mbar(b, w, p, i, shown);
 		if (p->addr[i] == last || !m || shown == MAX_ADDRESSES)
 			continue;
 		last = p->addr[i];

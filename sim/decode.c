@@ -138,9 +138,12 @@ static bool place_shared(struct decoder *d, const struct ptx_var *v)
 
 	if (v->space != PTX_SHARED)
 		return sim_refuse(d, NULL, "a variable that is neither .shared nor .global");
-	if (!v->count)
-		return sim_refuse(d, NULL, "dynamic shared memory");
 	at = (k->shared_bytes + align - 1) / align * align;
+	if (!v->count) { /* behind all others; a launch says how large it is */
+		if (k->dynamic)
+			return sim_refuse(d, NULL, "two dynamic arrays in shared memory");
+		k->dynamic = k->nshared + 1;
+	}
 	if (align > 4096 || at + bytes > MAX_SHARED)
 		return sim_refuse(d, NULL, "more shared memory than a CTA can have");
 	k->shared = arena_grow(d->s->arena, k->shared, k->nshared, &d->cap_shared, k->nshared + 1,
@@ -173,12 +176,18 @@ static bool place_variables(struct decoder *d)
 		const struct ptx_var *v = &d->m->var[i];
 
 		if (v->space == PTX_GLOBAL ? !place_global(d, v, d->k->global[d->k->nglobal++])
-		                           : !place_shared(d, v))
+		                           : v->count && !place_shared(d, v))
 			return false;
 	}
 	for (uint32_t i = 0; i < d->fn->nvar; i++)
 		if (!place_shared(d, &d->fn->var[i]))
 			return false;
+	for (uint32_t i = 0; i < d->m->nvar; i++)
+		if (d->m->var[i].space != PTX_GLOBAL && !d->m->var[i].count &&
+		    !place_shared(d, &d->m->var[i]))
+			return false;
+	if (d->k->dynamic) /* CTAs are made with as much as there can be */
+		d->k->shared_bytes = (227u << 10) + SHARED_GAP;
 	return true;
 }
 

@@ -147,7 +147,8 @@ static bool destination(struct cursor *c, unsigned n)
 		                            : refuse(c, "a predicate was expected");
 	}
 	if (o->reg[0] == PTX_SINK &&
-	    (c->i->op == PTX_atom || c->i->op == PTX_atom_cas || c->i->op == PTX_atom_exch)) {
+	    (c->i->op == PTX_atom || c->i->op == PTX_atom_cas || c->i->op == PTX_atom_exch ||
+	     c->i->op == PTX_mbar_arrive || c->i->op == PTX_mbar_arrive_tx)) {
 		c->op->d = SIM_NOREG;
 		return true;
 	}
@@ -213,7 +214,7 @@ static bool address(struct cursor *c, unsigned n)
 	const struct ptx_opnd *o = &c->i->o[n];
 	struct sim_op *op = c->op;
 
-	op->space = c->i->mod.space;
+	op->space = (uint8_t)ptx_opnd_space(c->i, n);
 	if (o->kind != PTX_MEM && o->kind != PTX_SYM)
 		return refuse(c, "an address was expected");
 	if (op->space == PTX_PARAM)
@@ -239,6 +240,26 @@ static bool address(struct cursor *c, unsigned n)
 	op->addr = reg_off(c, o->cls, o->reg[0]);
 	op->imm = o->imm;
 	return use(c, o->cls, o->reg[0]);
+}
+
+/* The second and third address of a copy. */
+static bool more_address(struct cursor *c, unsigned n)
+{
+	struct sim_op first = *c->op;
+	const unsigned k = c->op->nmore++;
+
+	if (k > 1)
+		return refuse(c, "too many addresses");
+	if (!address(c, n))
+		return false;
+	c->op->more[k] = c->op->addr;
+	c->op->more_imm[k] = c->op->imm;
+	c->op->more32[k] = c->op->addr32;
+	c->op->addr = first.addr;
+	c->op->imm = first.imm;
+	c->op->addr32 = first.addr32;
+	c->op->space = first.space;
+	return true;
 }
 
 static bool predicate(struct cursor *c, unsigned n)
@@ -342,7 +363,8 @@ static bool operand(struct cursor *c, unsigned n, char letter, uint32_t index)
 	case 'D':
 		return source(c, n, &op->v[0], &width);
 	case 'M':
-		return address(c, n);
+		return n && c->i->op >= PTX_bulk_ld && c->i->op <= PTX_bulk_st ? more_address(c, n)
+		                                                               : address(c, n);
 	case 'P':
 		return predicate(c, n);
 	case 'L':
@@ -359,6 +381,10 @@ static bool is_strong(const struct sim_op *op, const struct ptx_insn *i)
 	case PTX_atom_cas:
 	case PTX_atom_exch:
 	case PTX_red:
+	case PTX_mbar_test:
+	case PTX_mbar_test_parity:
+	case PTX_mbar_try:
+	case PTX_mbar_try_parity:
 		return true;
 	case PTX_mm_ld: /* vectors are data, not flags */
 		return i->mod.order > PTX_WEAK && op->nv == 1;
@@ -400,6 +426,7 @@ bool sim_decode_insn(struct decoder *d, uint32_t n, struct sim_op *op)
 			return false;
 	if (op->nv && op->nv * (unsigned)op->size > 32)
 		return refuse(&c, "more than 32 bytes at once");
+	d->k->bulk |= i->op >= PTX_mbar_init && i->op <= PTX_fence_mbar_init;
 	op->strong = is_strong(op, i);
 	return true;
 }

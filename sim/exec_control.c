@@ -1,4 +1,5 @@
 /* Branches and the end of threads. */
+#include "sim/async.h"
 #include "sim/exec.h"
 
 enum sim_step exec_bra(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
@@ -15,10 +16,12 @@ enum sim_step exec_bra(struct sim *s, struct sim_warp *w, const struct sim_op *o
 	                                          : SIM_STEP_JUMPED;
 }
 
-static enum sim_step end(struct sim *s, struct sim_warp *w, uint32_t mask)
+static enum sim_step end(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 {
 	const uint32_t stay = w->active & ~mask;
 
+	if (w->cta->async && !sim_async_exit(s, w, op, mask))
+		return SIM_STEP_STOP;
 	w->live &= ~mask;
 	s->progress++;
 	if (!w->live)
@@ -30,14 +33,12 @@ static enum sim_step end(struct sim *s, struct sim_warp *w, uint32_t mask)
 
 enum sim_step exec_ret(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 {
-	(void)op;
-	return end(s, w, mask);
+	return end(s, w, op, mask);
 }
 
 enum sim_step exec_exit(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 {
-	(void)op;
-	return end(s, w, mask);
+	return end(s, w, op, mask);
 }
 
 enum sim_step exec_trap(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)

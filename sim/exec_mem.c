@@ -1,4 +1,5 @@
 /* Loads and stores of global, shared and parameter memory. */
+#include "sim/async.h"
 #include "sim/exec.h"
 #include "sim/move.h"
 
@@ -66,8 +67,49 @@ static enum sim_step load_global(struct sim *s, struct sim_warp *w, const struct
 		if (s->o.on_access)
 			sim_event(s, w, op, i, SIM_ACC_READ, b, off, n, false);
 	}
+	if (w->cta->async && op->insn->mod.order == PTX_ACQUIRE)
+		w->cta->async->acquires++;
 	sim_note_load(w, op, mask, addr, seen);
 	return SIM_STEP_NEXT;
+}
+
+/*
+ * A vector is its elements, in no order (PTX ISA 8.2.4): one of them for all lanes, and others may
+ * run before the next.  In some stores only, so that the run does not get too slow.
+ */
+static enum sim_step store_torn(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                                uint32_t mask, const uint64_t *addr)
+{
+	const unsigned k = (w->torn + (unsigned)w->order_key) % op->nv;
+	uint8_t buf[64];
+
+	SIM_EACH (i, mask) {
+		uint64_t off;
+		struct sim_block *b = sim_check_addr(s, w, op, i, addr[i],
+		                                     op->nv * (unsigned)op->size, false, &off);
+
+		if (!b)
+			return SIM_STEP_STOP;
+		sim_store_lane(w, op, i, buf);
+		sim_store(s, w, op, b, off + k * op->size, buf + k * op->size, op->size);
+		if (s->o.on_access)
+			sim_event(s, w, op, i, SIM_ACC_WRITE, b, off + k * op->size, op->size,
+			          false);
+	}
+	sim_note_store(s, w);
+	if (++w->torn < op->nv)
+		return SIM_STEP_STAY;
+	w->torn = 0;
+	return SIM_STEP_NEXT;
+}
+
+static bool tears(struct sim *s, struct sim_warp *w, const struct sim_op *op)
+{
+	if (!s->o.tear || op->nv < 2 || s->o.schedule == SIM_ROUND_ROBIN)
+		return false;
+	if (!w->torn)
+		w->order_key = sim_random(s);
+	return w->torn || w->order_key >> 32 & 1;
 }
 
 static enum sim_step store_global(struct sim *s, struct sim_warp *w, const struct sim_op *op,
@@ -76,6 +118,8 @@ static enum sim_step store_global(struct sim *s, struct sim_warp *w, const struc
 	const unsigned n = op->nv * (unsigned)op->size;
 	uint8_t buf[64];
 
+	if (tears(s, w, op))
+		return store_torn(s, w, op, mask, addr);
 	SIM_EACH (i, mask) {
 		uint64_t off;
 		struct sim_block *b = sim_check_addr(s, w, op, i, addr[i], n, false, &off);

@@ -79,10 +79,11 @@ static bool reduce_lane(struct sim *s, struct sim_warp *w, const struct sim_op *
 
 /* All lanes' access to the replica of one rank. */
 static bool reach(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask,
-                  const struct sent *x, unsigned rank)
+                  const struct sent *x, unsigned rank, bool torn)
 {
 	const bool red = op->insn->op == PTX_mm_red;
 	const unsigned n = op->nv * (unsigned)op->size;
+	const unsigned k = (w->torn + (unsigned)w->order_key) % op->nv;
 
 	SIM_EACH (i, mask) {
 		struct sim_block *b = x->b[i]->replica[rank];
@@ -94,7 +95,11 @@ static bool reach(struct sim *s, struct sim_warp *w, const struct sim_op *op, ui
 				return false;
 			bytes = sum;
 		}
-		sim_store(s, w, op, b, x->off[i], bytes, n);
+		if (torn)
+			sim_store(s, w, op, b, x->off[i] + (size_t)(k * op->size),
+			          bytes + (size_t)(k * op->size), op->size);
+		else
+			sim_store(s, w, op, b, x->off[i], bytes, n);
 		if (s->o.on_access)
 			sim_event(s, w, op, i, red ? SIM_ACC_RMW : SIM_ACC_WRITE, b, x->off[i], n,
 			          true);
@@ -108,15 +113,23 @@ static enum sim_step broadcast(struct sim *s, struct sim_warp *w, const struct s
 {
 	uint8_t order[SIM_MAX_RANKS];
 	struct sent x;
+	bool torn;
 
 	if (!gather(s, w, op, mask, &x))
 		return SIM_STEP_STOP;
-	if (!w->replica)
+	if (!w->replica && !w->torn)
 		w->order_key = sim_random(s);
+	torn = s->o.tear && op->nv > 1 && op->insn->op == PTX_mm_st &&
+	       s->o.schedule != SIM_ROUND_ROBIN && w->order_key >> 32 & 1;
 	sim_permute(order, s->o.ranks, w->order_key);
 	while (w->replica < s->o.ranks) {
-		if (!reach(s, w, op, mask, &x, order[w->replica]))
+		if (!reach(s, w, op, mask, &x, order[w->replica], torn))
 			return SIM_STEP_STOP;
+		if (torn && ++w->torn < op->nv) {
+			sim_note_store(s, w);
+			return SIM_STEP_STAY;
+		}
+		w->torn = 0;
 		w->replica++;
 		sim_note_store(s, w);
 		if (s->o.schedule != SIM_ROUND_ROBIN && w->replica < s->o.ranks &&

@@ -1,5 +1,6 @@
 /* What the lanes of a warp, or the warps of a CTA, do together: shuffles, votes, barriers, fences.
  */
+#include "sim/async.h"
 #include "sim/exec.h"
 #include "sim/lanes.h"
 #include <string.h>
@@ -175,6 +176,8 @@ enum sim_step exec_bar_syncn(struct sim *s, struct sim_warp *w, const struct sim
 
 enum sim_step exec_fence(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 {
+	if (w->cta->async && op->insn->mod.order != PTX_RELEASE && op->insn->mod.scope >= PTX_GPU)
+		w->cta->async->acquires++;
 	note(s, w, op, mask, SIM_ACC_FENCE);
 	return SIM_STEP_NEXT;
 }

@@ -8,6 +8,7 @@
 #include "sim/sim.h"
 
 enum { SIM_LANES = 32, SIM_STREAMS = 4, SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_POLLS = 24 };
+enum { SIM_SHARED_OURS = 1, SIM_SHARED_DEFINED = 2 }; /* of a byte of shared memory */
 #define SIM_ALL_LANES UINT32_C(0xffffffff)
 #define SIM_NOREG     UINT32_MAX
 
@@ -22,6 +23,8 @@ enum { SIM_LANES = 32, SIM_STREAMS = 4, SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, S
 
 struct sim_op;
 struct sim_warp;
+struct sim_async;
+struct sim_copy;
 
 /* What an instruction did to its warp. */
 enum sim_step {
@@ -45,9 +48,11 @@ struct sim_op {
 	uint32_t target, back;     /* branches: index of an op; of a backward one, its number + 1 */
 	int64_t imm;               /* of the address */
 	uint32_t v[8];    /* registers of a vector or scalar that moves to or from memory */
+	uint32_t more[2]; /* further addresses, as addr and imm */
+	int64_t more_imm[2];
 	uint32_t use[16]; /* registers read and written, as indices of warp->def */
 	uint32_t def[9];
-	uint8_t nv, nuse, ndef;
+	uint8_t nv, nuse, ndef, nmore;
 	uint8_t type, type2;
 	uint8_t size;   /* bytes of an element in memory */
 	uint8_t dw, aw; /* bytes a lane of destination and first source: 4 or 8 */
@@ -56,6 +61,7 @@ struct sim_op {
 	bool strong; /* a load or store that is part of synchronisation */
 	bool timer;  /* reads %globaltimer or %clock64 */
 	bool addr32; /* the address is a 32-bit register */
+	bool more32[2];
 };
 
 struct sim_slot { /* a value that every warp holds a copy of: special registers, addresses of
@@ -83,6 +89,8 @@ struct sim_kernel {
 	uint32_t nslot;
 	struct sim_shared_var *shared;
 	uint32_t nshared, shared_bytes;
+	uint32_t dynamic; /* number of the extern variable in shared + 1; 0: none */
+	bool bulk;        /* it has mbarriers or bulk copies */
 	uint64_t (*global)[SIM_MAX_RANKS]; /* addresses of .global variables */
 	uint32_t nglobal;
 	uint32_t *param_off;
@@ -113,6 +121,7 @@ struct sim_word { /* who touched a word of shared memory last */
 	uint8_t wmask, rmask, rmask2; /* bytes of the word; 0: nobody */
 	uint32_t wclock, rclock, rclock2;
 	uint32_t wline, rline, rline2;
+	uint32_t wfence; /* proxy fences that the writer had made */
 };
 
 /* ---- agents ---- */
@@ -145,6 +154,8 @@ struct sim_warp {
 	unsigned barrier;   /* SIM_AT_BARRIER: which one */
 	unsigned replica;   /* of a multimem access under way */
 	uint64_t order_key; /* of its order of replicas */
+	unsigned torn;      /* elements of a torn store that are written */
+	uint64_t priority;  /* SIM_PCT */
 	uint64_t count, loads, stores, strong;
 	struct sim_back *back;
 	struct sim_poll poll[SIM_POLLS];
@@ -166,6 +177,7 @@ struct sim_cta {
 	uint8_t *shared;
 	uint8_t *shared_defined; /* a byte a byte: bit 0 belongs to a variable, bit 1 defined */
 	struct sim_word *word;
+	struct sim_async *async;                     /* NULL: the kernel has no bulk copies */
 	uint32_t clock[SIM_MAX_WARPS];               /* counts a warp's barriers */
 	uint32_t seen[SIM_MAX_WARPS][SIM_MAX_WARPS]; /* [w][v]: v's clock that w is ordered after */
 	struct sim_warp *warp[SIM_MAX_WARPS];
@@ -175,6 +187,7 @@ struct sim_cta {
 struct sim_launch {
 	const struct sim_kernel *kernel;
 	unsigned rank, stream, grid, block, number;
+	uint32_t dynamic;      /* bytes of dynamic shared memory */
 	unsigned begun, ended; /* CTAs */
 	bool started;
 	uint64_t start_at; /* step, once it heads its stream; UINT64_MAX: not yet known */
@@ -215,6 +228,11 @@ struct sim {
 	bool stopped; /* by a host function */
 	bool wake;    /* something that a waiting warp polls was written */
 	struct sim_stats stats;
+	struct sim_copy **copy, *free_copy; /* bulk copies under way */
+	size_t ncopy, cap_copy;
+	uint64_t change_at; /* SIM_PCT: the step of the next change of priorities */
+	unsigned changes;   /* that are left */
+	bool lazy_copies;   /* SIM_PCT: bulk copies get on when nobody else can */
 };
 
 /* ---- mem.c, shared.c ---- */
@@ -233,6 +251,11 @@ void sim_event(struct sim *s, const struct sim_warp *w, const struct sim_op *op,
 /* Shared memory: the bytes of a legal access, or NULL with a finding; also looks for races. */
 uint8_t *sim_shared_access(struct sim *s, struct sim_warp *w, const struct sim_op *op,
                            unsigned lane, uint64_t addr, unsigned n, bool read, bool write);
+/* Shared memory of a bulk copy, filled (load) or read by it: false with a finding. */
+bool sim_shared_bulk(struct sim *s, struct sim_warp *w, const struct sim_op *op, unsigned lane,
+                     uint64_t addr, uint32_t n, bool load);
+/* Is thread `me` ordered behind what `thread` did when its warp's clock was `clock`? */
+bool sim_shared_ordered(const struct sim_cta *c, unsigned me, unsigned thread, uint32_t clock);
 /* The warps in the mask, and the lanes of each, are ordered from here on. */
 void sim_shared_barrier(struct sim_cta *c, uint32_t warps);
 
@@ -311,6 +334,23 @@ static inline uint64_t sim_lane_addr(const struct sim_warp *w, const struct sim_
 
 	base += (uint64_t)op->imm;
 	return op->addr32 ? (uint32_t)base : base;
+}
+
+/* Further addresses of a bulk copy. */
+static inline uint64_t sim_more_addr(const struct sim_warp *w, const struct sim_op *op, unsigned k,
+                                     unsigned i)
+{
+	const void *a = sim_src(w, op->more[k]);
+	uint64_t base = op->more32[k] ? ((const uint32_t *)a)[i] : ((const uint64_t *)a)[i];
+
+	base += (uint64_t)op->more_imm[k];
+	return op->more32[k] ? (uint32_t)base : base;
+}
+
+/* Bytes that the kernel's extern .shared array can have (227 KB for a CTA, as sm_90 has). */
+static inline uint32_t sim_most_dynamic(const struct sim_kernel *k)
+{
+	return k->dynamic ? (227u << 10) - k->shared[k->dynamic - 1].at : 0;
 }
 
 static inline unsigned sim_thread(const struct sim_warp *w, unsigned lane)

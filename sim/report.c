@@ -17,7 +17,7 @@ static const char *const title[SIM_NCHECKS] = {
 #undef SIM_CHECK
 };
 
-const char *const sim_schedule_name[SIM_NSCHEDULES] = {"round-robin", "random", "slow-rank"};
+const char *const sim_schedule_name[SIM_NSCHEDULES] = {"round-robin", "random", "slow-rank", "pct"};
 const char *const sim_sum_name[SIM_NSUMS] = {"rank-order", "permuted", "exact", "faithful"};
 
 static struct sim_finding *add(struct sim *s, enum sim_check check, const struct ptx_insn *i)

@@ -6,7 +6,7 @@
  * from; when only those are left, all of them are let run a few more turns, and if none of those
  * changes anything, that is a deadlock.
  */
-#include "sim/internal.h"
+#include "sim/async.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -37,6 +37,9 @@ struct sim *sim_new(struct arena *a, const struct sim_options *o)
 	s->rng = sim_mix(o->seed, 1);
 	s->ns = 1000;
 	s->slow_odds = 64u << sim_random(s) % 5;
+	s->changes = 32;
+	s->change_at = UINT64_C(1) << (4 + sim_random(s) % 14);
+	s->lazy_copies = sim_random(s) & 1;
 	s->tail = &s->findings;
 	for (unsigned r = 0; r < s->o.ranks; r++)
 		for (unsigned t = 0; t < SIM_STREAMS; t++)
@@ -101,6 +104,13 @@ void sim_host(struct sim *s, unsigned rank, unsigned stream,
 void sim_launch(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
                 unsigned grid, unsigned block, const void *params, uint32_t param_bytes)
 {
+	sim_launch_dynamic(s, rank, stream, k, grid, block, 0, params, param_bytes);
+}
+
+void sim_launch_dynamic(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
+                        unsigned grid, unsigned block, uint32_t shared_bytes, const void *params,
+                        uint32_t param_bytes)
+{
 	const unsigned most = k && k->fn->maxntid ? k->fn->maxntid : SIM_MAX_WARPS * SIM_LANES;
 	struct sim_launch *l;
 
@@ -118,8 +128,16 @@ void sim_launch(struct sim *s, unsigned rank, unsigned stream, const struct sim_
 		             k->fn->name, block, param_bytes, most, k->param_bytes);
 		return;
 	}
+	if (shared_bytes > sim_most_dynamic(k)) {
+		sim_found_at(
+		        s, rank, SIM_PARAM, NULL,
+		        "'%s' launched with %u bytes of dynamic shared memory; it takes up to %u",
+		        k->fn->name, shared_bytes, sim_most_dynamic(k));
+		return;
+	}
 	l = arena_new(s->arena, struct sim_launch);
 	l->kernel = k;
+	l->dynamic = shared_bytes;
 	l->rank = rank;
 	l->stream = stream;
 	l->grid = grid;
@@ -245,12 +263,47 @@ static unsigned draw_rank(struct sim *s, size_t ready)
 	return r;
 }
 
+/* At a change point the warp that runs falls behind all others, and copies become eager or lazy. */
+static void change_priorities(struct sim *s, struct sim_warp *running)
+{
+	if (s->steps < s->change_at || !s->changes)
+		return;
+	running->priority = --s->changes;
+	s->lazy_copies = sim_random(s) & 1;
+	s->change_at = s->steps + (UINT64_C(1) << (4 + sim_random(s) % 14));
+}
+
+/* The ready warp of the highest priority, for some instructions (probabilistic concurrency testing:
+ * Burckhardt and others, ASPLOS 2010). */
+static bool run_first(struct sim *s)
+{
+	struct sim_warp *first = NULL;
+
+	for (unsigned r = 0; r < s->o.ranks; r++)
+		for (size_t i = 0; i < s->rank[r].ready.n; i++)
+			if (!first || s->rank[r].ready.w[i]->priority > first->priority)
+				first = s->rank[r].ready.w[i];
+	change_priorities(s, first);
+	return sim_run_warp(s, first, TURN);
+}
+
+/* Bulk copies get on, as fast as the schedule has them. */
+static void run_copies(struct sim *s)
+{
+	if (s->o.schedule == SIM_ROUND_ROBIN || (s->o.schedule == SIM_PCT && !s->lazy_copies) ||
+	    (s->o.schedule != SIM_PCT && sim_random(s) % 4 == 0))
+		sim_copies_advance(s);
+}
+
 static bool run_burst(struct sim *s, size_t ready)
 {
-	struct sim_rank *r = &s->rank[draw_rank(s, ready)];
+	struct sim_rank *r;
 	unsigned burst;
 	size_t i;
 
+	if (s->o.schedule == SIM_PCT)
+		return run_first(s);
+	r = &s->rank[draw_rank(s, ready)];
 	if (s->o.schedule == SIM_ROUND_ROBIN) {
 		i = r->turn++ % r->ready.n;
 		burst = TURN;
@@ -330,6 +383,10 @@ bool sim_run(struct sim *s)
 		ready = advance(s);
 		if (!s->pending || s->stopped)
 			break;
+		if (!ready && s->ncopy) {
+			sim_copies_advance(s);
+			continue;
+		}
 		if (!ready) {
 			if (!unblock(s, &idle, &seen))
 				sim_report_deadlock(s);
@@ -337,6 +394,8 @@ bool sim_run(struct sim *s)
 		}
 		if (!run_burst(s, ready))
 			break;
+		if (s->ncopy)
+			run_copies(s);
 		if (s->progress != changed) {
 			changed = s->progress;
 			changed_at = s->steps;

@@ -26,9 +26,9 @@ enum sim_check {
 };
 extern const char *const sim_check_name[SIM_NCHECKS];
 
-enum sim_schedule { SIM_ROUND_ROBIN, SIM_RANDOM, SIM_SLOW_RANK, SIM_NSCHEDULES };
+enum sim_schedule { SIM_ROUND_ROBIN, SIM_RANDOM, SIM_SLOW_RANK, SIM_PCT, SIM_NSCHEDULES };
 extern const char
-        *const sim_schedule_name[SIM_NSCHEDULES]; /* "round-robin", "random", "slow-rank" */
+        *const sim_schedule_name[SIM_NSCHEDULES]; /* "round-robin", "random", "slow-rank", "pct" */
 
 /* How the switch sums (doc/simulator.md).  Results are rounded once to the element type. */
 enum sim_sum {
@@ -53,6 +53,8 @@ struct sim_options {
 	bool sum_no_negative_zero; /* the switch returns +0 for -0 */
 	bool perturb_approx; /* approximate instructions are off by up to their documented bound, by
 	                        a keyed hash */
+	bool tear;           /* elements of a vector stored to global memory become visible one by
+	                        one, with other warps' steps between (not under round robin) */
 	unsigned resident;   /* CTAs of a rank that run at once; 0: all */
 	unsigned max_start_delay; /* steps; each rank's launch starts after a random delay of at
 	                             most this */
@@ -114,6 +116,11 @@ const struct sim_kernel *sim_load(struct sim *s, const struct ptx_module *m, con
  */
 void sim_launch(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
                 unsigned grid, unsigned block, const void *params, uint32_t param_bytes);
+
+/* The same with dynamic shared memory: the size of the kernel's extern .shared array. */
+void sim_launch_dynamic(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
+                        unsigned grid, unsigned block, uint32_t shared_bytes, const void *params,
+                        uint32_t param_bytes);
 
 /*
  * Queues a host function on a rank's stream: it is called when all that was queued there before it

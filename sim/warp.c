@@ -138,7 +138,7 @@ bool sim_run_warp(struct sim *s, struct sim_warp *w, unsigned budget)
 	unsigned left = budget;
 	bool good = true;
 
-	if (!w->replica && (w->active != w->live || w->waiting || w->parked)) {
+	if (!w->replica && !w->torn && (w->active != w->live || w->waiting || w->parked)) {
 		w->waiting = w->parked = 0;
 		put_back(w);
 		sim_pick(w);

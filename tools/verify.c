@@ -19,6 +19,11 @@ const char *const vf_kind_name[] = {
 
 /* ---- schedules ---- */
 
+/* A number of kinds that shares no factor with that of the switch's sums. */
+enum { NKINDS = 5 };
+static const enum sim_schedule kinds[NKINDS] = {SIM_ROUND_ROBIN, SIM_RANDOM, SIM_SLOW_RANK, SIM_PCT,
+                                                SIM_PCT};
+
 struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 {
 	unsigned q = (unsigned)(seed & ((1u << VF_SCHEDULE_BITS) - 1));
@@ -30,8 +35,8 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 	s.sim = (struct sim_options){
 	        .ranks = d->o.tp,
 	        .seed = vf_mix(seed, 17),
-	        .schedule = (enum sim_schedule)(q % SIM_NSCHEDULES),
-	        .slow_rank = q / SIM_NSCHEDULES % d->o.tp,
+	        .schedule = kinds[q % NKINDS],
+	        .slow_rank = q / NKINDS % d->o.tp,
 	        .sum = (enum sim_sum)(d->o.sum >= 0 ? (unsigned)d->o.sum : q % SIM_NSUMS),
 	        .sum_no_negative_zero = q / 3 & 1,
 	        .perturb_approx = q / 4 & 1,
@@ -39,6 +44,7 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 	           need not be */
 	        .resident = !communicates && q % 5 == 4 ? 1 + q / 5 % 2 : 0,
 	        .max_start_delay = q ? 4096 : 0,
+	        .tear = q / 2 % 2,
 	};
 	return s;
 }
@@ -55,6 +61,8 @@ const char *vf_schedule_text(struct arena *a, const struct vf_schedule *s)
 	if (s->sim.resident)
 		strbuf_printf(&b, ", %u CTA%s at a time", s->sim.resident,
 		              s->sim.resident > 1 ? "s" : "");
+	if (s->sim.tear)
+		strbuf_puts(&b, ", vectors torn");
 	if (s->sim.perturb_approx)
 		strbuf_puts(&b, ", approximations perturbed");
 	return b.s;

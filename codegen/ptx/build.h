@@ -75,6 +75,17 @@ struct ptx_opnd ptx_fresh(struct ptx_fn *f, enum ptx_op op, enum ptx_type t,
 #define W_dPA(ID)  PTX_W2(ID, PTX_LIST(PTX_O p, PTX_O a), PTX_LIST(p, a))
 #define W_MA(ID) \
 	static inline void ptx_##ID(PTX_F, PTX_M, PTX_T, PTX_O mem, PTX_O a) { PTX_PUT(ID, &m, mem, a); }
+#define W_pMA(ID) \
+	static inline PTX_O ptx_##ID(PTX_F, PTX_M, PTX_O mem, PTX_O a) \
+	{ PTX_T = PTX_T_none; PTX_GET(ID, &m, mem, a); }
+#define W_M(ID) \
+	static inline void ptx_##ID(PTX_F, PTX_M, PTX_O mem) { PTX_T = PTX_T_none; PTX_PUT(ID, &m, mem); }
+#define W_MMA(ID) \
+	static inline void ptx_##ID(PTX_F, PTX_O to, PTX_O from, PTX_O bytes) \
+	{ PTX_T = PTX_T_none; PTX_PUT(ID, NULL, to, from, bytes); }
+#define W_MMAM(ID) \
+	static inline void ptx_##ID(PTX_F, PTX_O to, PTX_O from, PTX_O bytes, PTX_O mbar) \
+	{ PTX_T = PTX_T_none; PTX_PUT(ID, NULL, to, from, bytes, mbar); }
 #define W_pAB(ID) \
 	static inline PTX_O ptx_##ID(PTX_F, enum ptx_cmp cmp, PTX_T, PTX_O a, PTX_O b) \
 	{ PTX_M = {.cmp = (uint8_t)cmp}; PTX_GET(ID, &m, a, b); } \
@@ -140,6 +151,10 @@ static inline PTX_O ptx_cvta_to_space(PTX_F, enum ptx_space s, PTX_O a)
 #undef W_dMAB
 #undef W_dPA
 #undef W_MA
+#undef W_pMA
+#undef W_M
+#undef W_MMA
+#undef W_MMAM
 #undef W_pAB
 #undef W_pABP
 #undef W_none

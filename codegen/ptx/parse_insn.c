@@ -68,6 +68,11 @@ static bool match_letter(char c, const struct ptx_insn_info *row, const struct m
 		return true;
 	}
 	l = ptx_letter_find(c);
+	if (c == 'p' && t && ptx_tok_equals(t, "shared::cta")) { /* another spelling of .shared */
+		i->mod.space = PTX_SHARED;
+		++*at;
+		return true;
+	}
 	for (unsigned v = 0; t && v < l->count; v++)
 		if (l->names[v] && ptx_tok_equals(t, l->names[v] + 1)) {
 			ptx_mod_set(&i->mod, l, v);

@@ -159,6 +159,19 @@ static enum ptx_type twice_as_wide(enum ptx_type t)
 	return wide[t] ? (enum ptx_type)wide[t] : t;
 }
 
+enum ptx_space ptx_opnd_space(const struct ptx_insn *i, unsigned k)
+{
+	switch (i->op) {
+	case PTX_bulk_ld:
+	case PTX_bulk_ld_cta:
+		return k == 1 ? PTX_GLOBAL : PTX_SHARED;
+	case PTX_bulk_st:
+		return k == 0 ? PTX_GLOBAL : PTX_SHARED;
+	default:
+		return (enum ptx_space)i->mod.space;
+	}
+}
+
 enum ptx_type ptx_opnd_type(const struct ptx_insn *i, unsigned k)
 {
 	char c = ptx_shape((enum ptx_op)i->op)[k];
@@ -176,6 +189,12 @@ enum ptx_type ptx_opnd_type(const struct ptx_insn *i, unsigned k)
 	case PTX_cvt:
 	case PTX_cvt2:
 		return c == 'd' ? t : i->mod.type2 < PTX_NTYPES ? (enum ptx_type)i->mod.type2 : t;
+	case PTX_mbar_arrive:
+	case PTX_mbar_arrive_tx:
+		return c == 'd' ? PTX_T_b64 : t;
+	case PTX_mbar_test:
+	case PTX_mbar_try:
+		return PTX_T_b64;
 	case PTX_vote:
 		return c == 'A' ? PTX_T_b32 : t;
 	default:

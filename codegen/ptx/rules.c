@@ -46,6 +46,14 @@ static const struct memory_rule {
 	{PTX_mm_ld,     O_PLAIN | O_RLX | O_ACQ,                   S_GEN | S_GLOBAL,                     false},
 	{PTX_mm_st,     O_PLAIN | O_RLX | O_REL,                   S_GEN | S_GLOBAL,                     false},
 	{PTX_mm_red,    O_NONE_ | O_RLX | O_REL,                   S_GEN | S_GLOBAL,                     false},
+	{PTX_mbar_init,       O_NONE_, S_GEN | S_SHARED, false},
+	{PTX_mbar_inval,      O_NONE_, S_GEN | S_SHARED, false},
+	{PTX_mbar_arrive,     O_NONE_, S_GEN | S_SHARED, false},
+	{PTX_mbar_arrive_tx,  O_NONE_, S_GEN | S_SHARED, false},
+	{PTX_mbar_test,       O_NONE_, S_GEN | S_SHARED, false},
+	{PTX_mbar_test_parity, O_NONE_, S_GEN | S_SHARED, false},
+	{PTX_mbar_try,        O_NONE_, S_GEN | S_SHARED, false},
+	{PTX_mbar_try_parity, O_NONE_, S_GEN | S_SHARED, false},
 	{PTX_fence,     O_NONE_ | O_SC | O_BOTH | O_ACQ | O_REL,   S_GEN,                                true},
 	{PTX_cvta,      O_NONE_, S_GLOBAL | S_SHARED | S_LOCAL | 1u << PTX_CONST | 1u << PTX_PARAM,      false},
 	{PTX_cvta_to,   O_NONE_, S_GLOBAL | S_SHARED | S_LOCAL | 1u << PTX_CONST | 1u << PTX_PARAM,      false},
@@ -85,6 +93,8 @@ static unsigned bits(unsigned t)
 
 unsigned ptx_access_bytes(const struct ptx_insn *i)
 {
+	if (i->op >= PTX_mbar_init && i->op <= PTX_mbar_try_parity)
+		return 8;
 	return (bits(i->type) + 7) / 8 * (i->mod.vec ? i->mod.vec : 1);
 }
 

@@ -35,6 +35,9 @@ static inline void ptx_mod_set(struct ptx_mod *m, const struct ptx_letter *l, un
 	*((uint8_t *)m + l->offset) = (uint8_t)v;
 }
 
+/* The state space of operand k, an address: the modifier's, or for copies that of the spelling. */
+enum ptx_space ptx_opnd_space(const struct ptx_insn *i, unsigned k);
+
 /* The type of operand k of the instruction (mul.wide, shifts, cvt and the like differ from
  * i->type); PTX_T_pred for p, P and q. */
 enum ptx_type ptx_opnd_type(const struct ptx_insn *i, unsigned k);

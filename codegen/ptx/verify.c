@@ -166,12 +166,16 @@ static void check_source(struct check *c, const struct ptx_opnd *o, unsigned k, 
 	}
 	switch (o->kind) {
 	case PTX_REG:
-		if (o->reg[0] == PTX_SINK || o->negated)
+		if (c->i->op == PTX_bulk_wait || c->i->op == PTX_bulk_wait_read)
+			complain(c, DIAG_PTX_OPERAND, "a number of groups is an integer");
+		else if (o->reg[0] == PTX_SINK || o->negated)
 			complain(c, DIAG_PTX_OPERAND, "operand %u is to be a register", k + 1);
 		else
 			check_reg(c, o, k, t, store || c->i->op == PTX_cvt);
 		return;
 	case PTX_IMM:
+		if ((c->i->op == PTX_bulk_wait || c->i->op == PTX_bulk_wait_read) && o->imm < 0)
+			complain(c, DIAG_PTX_OPERAND, "a number of groups is not negative");
 		if ((c->i->op == PTX_bar_sync || c->i->op == PTX_bar_syncn) && k == 0 &&
 		    (o->imm < 0 || o->imm > 15))
 			complain(c, DIAG_PTX_OPERAND, "a CTA has barriers 0 to 15");
@@ -252,7 +256,7 @@ static void check_param(struct check *c, const struct ptx_opnd *o)
 	complain(c, DIAG_PTX_ADDRESS, "the address of .param is a parameter's name");
 }
 
-static void check_variable(struct check *c, const struct ptx_opnd *o)
+static void check_variable(struct check *c, const struct ptx_opnd *o, enum ptx_space space)
 {
 	const struct ptx_var *v = find_var(c->f->var, c->f->nvar, o->sym);
 
@@ -260,7 +264,7 @@ static void check_variable(struct check *c, const struct ptx_opnd *o)
 		v = find_var(c->f->module->var, c->f->module->nvar, o->sym);
 	if (!v)
 		complain(c, DIAG_PTX_NAME, "the variable '%s' is not declared", o->sym);
-	else if (v->space != c->i->mod.space)
+	else if (v->space != space)
 		complain(c, DIAG_PTX_ADDRESS, "'%s' is not in the state space of the access",
 		         o->sym);
 	else if (v->count)
@@ -269,14 +273,14 @@ static void check_variable(struct check *c, const struct ptx_opnd *o)
 
 static void check_address(struct check *c, const struct ptx_opnd *o, unsigned k)
 {
-	enum ptx_space space = (enum ptx_space)c->i->mod.space;
+	enum ptx_space space = ptx_opnd_space(c->i, k);
 
 	if (o->kind != PTX_MEM)
 		complain(c, DIAG_PTX_OPERAND, "operand %u is to be an address", k + 1);
 	else if (space == PTX_PARAM)
 		check_param(c, o);
 	else if (o->sym)
-		check_variable(c, o);
+		check_variable(c, o, space);
 	else if (o->cls != PTX_C_B64 && !(o->cls == PTX_C_B32 && space == PTX_SHARED))
 		complain(c, DIAG_PTX_ADDRESS,
 		         "an address is a 64-bit register (32 bits only in .shared)");

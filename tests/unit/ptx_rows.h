@@ -48,6 +48,8 @@ static inline struct ptx_opnd row_operand(struct row_state *s, const struct ptx_
 	default:
 		if (i->op == PTX_bar_sync || i->op == PTX_bar_syncn)
 			return ptx_imm(c == 'A' ? 1 : 64);
+		if (i->op == PTX_bulk_wait || i->op == PTX_bulk_wait_read)
+			return ptx_imm(1);
 		if (i->mod.vec > 1 && (c == 'd' || store))
 			return ptx_vec_reg(s->f, cls, i->mod.vec);
 		return ptx_reg(s->f, cls);

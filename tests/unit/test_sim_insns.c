@@ -732,7 +732,8 @@ static void every_row_has_been_executed(void **state)
 {
 	(void)state;
 	for (unsigned op = 0; op < PTX_NOPS; op++)
-		if (!covered[op])
+		if (!covered[op] &&
+		    !(op >= PTX_mbar_init && op <= PTX_fence_mbar_init)) /* test_sim_bulk.c */
 			fail_msg("no test executes %s", ptx_insn_info[op].name);
 }
 
