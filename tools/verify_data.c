@@ -226,8 +226,9 @@ static void check_stages(const struct vf_data *d, struct vf_item *it, const stru
 		it->status = ir_eval(d->k->stage[s].f, &o, in, out, tmp, dg);
 		for (unsigned p = 0; p < f->nparam && it->status == ST_OK; p++) {
 			int64_t cols = vf_cols(f->param[p].type);
+			int64_t rows = f->param[p].type.ndim == 2 ? it->T : 1;
 
-			for (int64_t i = 0; f->param[p].mode != IR_IN && i < it->T * cols; i++) {
+			for (int64_t i = 0; f->param[p].mode != IR_IN && i < rows * cols; i++) {
 				const double *v, *err, *gv, *gerr;
 
 				find_row(d, it, want, p, i / cols, &v, &err);
