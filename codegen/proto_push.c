@@ -18,9 +18,16 @@ static_assert(offsetof(struct cg_workspace, push) == 56 && sizeof(struct cg_push
               "the push state is where padding was");
 static_assert(CG_XCHG_HEAD == 8 * CG_MAX_RANKS, "a header of two words for each rank");
 
+#define MAX_GOING  4
 #define PUSH_WORDS 32 /* registers of rows that are on their way to the peers */
 
+struct going { /* a row on its way */
+	struct ptx_opnd row, valid, **reg;
+};
+
 struct cg_push {
+	struct going going[MAX_GOING];
+	unsigned ngoing;
 	struct ptx_opnd ws, state;      /* b64 */
 	struct ptx_opnd phase;          /* b32: this launch's number */
 	struct ptx_opnd number, tag;    /* b32: the header, as pushed */
@@ -186,15 +193,26 @@ static void read_state(struct cg_emit *e, struct cg_push *p)
 	                   ptx_xor(f, PTX_T_b32, e->T, ptx_imm((int64_t)(uint32_t)e->k->contract)));
 }
 
-/* Thread 0: is the workspace dead, or the buffer too small? */
-static bool check_state(struct cg_emit *e, struct cg_push *p, struct ptx_opnd leave)
+/* CTA 0, warp 0: lane i tells rank i, or lane 0 all. */
+static struct ptx_opnd tells(struct cg_emit *e)
+{
+	bool peers = e->ops->xchg == CG_ARG_XCHG_PEERS;
+	struct ptx_opnd mine =
+	        ptx_setp(e->f, PTX_LT, PTX_T_u32, e->tid, ptx_imm(peers ? e->p->tp : 1));
+
+	return ptx_setpb(e->f, PTX_EQ, PTX_B_AND, PTX_T_u32, e->cta, ptx_imm(0), mine);
+}
+
+/* One thread, not of the warp that fences: is the workspace dead, or the buffer too small? */
+static bool judge_state(struct cg_emit *e, struct cg_push *p)
 {
 	struct ptx_fn *f = e->f;
-	struct ptx_opnd join = ptx_label_new(f, "alive"), fits = ptx_label_new(f, "fits"), dead,
-	                stride, zero = ptx_mov(f, PTX_T_u32, ptx_imm(0));
+	struct ptx_opnd join = ptx_label_new(f, "judged"), dead, stride, others, fits,
+	                zero = ptx_mov(f, PTX_T_u32, ptx_imm(0));
 	struct cg_failure x = {.ws = p->ws, .peer = e->rank, .expected = p->need};
 
-	ptx_guard(f, e->tid0, true);
+	others = ptx_setp(f, PTX_NE, PTX_T_u32, e->tid, ptx_imm(e->p->threads > 32 ? 32 : 0));
+	ptx_guard(f, others, false);
 	ptx_bra(f, join);
 	ptx_unguard(f);
 	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 1), zero);
@@ -202,17 +220,34 @@ static bool check_state(struct cg_emit *e, struct cg_push *p, struct ptx_opnd le
 	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 0), dead);
 	x.seen = stride = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
 	                         ptx_at(p->state, offsetof(struct cg_push_state, stride)));
-	ptx_guard(f, ptx_setp(f, PTX_LE, PTX_T_u64, p->need, stride), false);
-	ptx_bra(f, fits);
+	fits = ptx_setp(f, PTX_LE, PTX_T_u64, p->need, stride);
+	ptx_guard(f, fits, false);
+	ptx_bra(f, join);
 	ptx_unguard(f);
 	x.why = ptx_mov(f, PTX_T_u32, ptx_imm(CG_WS_ROWS));
 	if (!cg_record(e, &x))
 		return false;
 	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 0), x.why);
-	ptx_place(f, fits);
-	cg_alias_fence(e);
 	ptx_place(f, join);
-	agree(e, verdict_at(e, 0), leave);
+	return true;
+}
+
+/*
+ * The threads that will store the header, while another warp judges.  The header is what orders this launch's past, the words
+ * that the launch before cleared, before a peer's later launches: the thread that stores it has fenced before, those that read
+ * it fence after.
+ */
+static bool fence_before_header(struct cg_emit *e)
+{
+	struct ptx_opnd skip = ptx_label_new(e->f, "fenced");
+
+	ptx_guard(e->f, tells(e), true);
+	ptx_bra(e->f, skip);
+	ptx_unguard(e->f);
+	cg_alias_fence(e);
+	if (!ptx_expand(e->f, "push_release", NULL, 0, e->d))
+		return false;
+	ptx_place(e->f, skip);
 	return true;
 }
 
@@ -242,30 +277,20 @@ static void store_words(struct cg_emit *e, struct ptx_opnd at, const struct ptx_
 		ptx_mm_st(e->f, mod, PTX_T_f32, at, cg_vec_of(word, n));
 }
 
-/*
- * CTA 0, warp 0: lane i tells rank i, or lane 0 all.  The header is what orders this launch's past,
- * the words that the launch before cleared, before a peer's later launches: the thread that stores
- * it has fenced before, and those that read it fence after (compare_headers).
- */
-static bool push_header(struct cg_emit *e, const struct cg_push *p)
+static void push_header(struct cg_emit *e, const struct cg_push *p)
 {
 	struct ptx_fn *f = e->f;
-	struct ptx_opnd skip = ptx_label_new(f, "told"), at, mine, word[2] = {p->number, p->tag};
+	struct ptx_opnd skip = ptx_label_new(f, "told"), at, word[2] = {p->number, p->tag};
 	bool peers = e->ops->xchg == CG_ARG_XCHG_PEERS;
 
-	mine = ptx_setp(f, PTX_LT, PTX_T_u32, e->tid, ptx_imm(peers ? e->p->tp : 1));
-	mine = ptx_setpb(f, PTX_EQ, PTX_B_AND, PTX_T_u32, e->cta, ptx_imm(0), mine);
-	ptx_guard(f, mine, true);
+	ptx_guard(f, tells(e), true);
 	ptx_bra(f, skip);
 	ptx_unguard(f);
 	at = peers ? cg_arg_peer_of(e, CG_ARG_XCHG_PEERS, 0, e->tid) : store_base(e, 0);
 	at = ptx_add(f, PTX_T_s64, at, p->here);
 	at = ptx_mad_wide(f, PTX_T_u32, e->rank, ptx_imm(8), at);
-	if (!ptx_expand(f, "push_release", NULL, 0, e->d))
-		return false;
 	store_words(e, ptx_at(at, 0), word, 2);
 	ptx_place(f, skip);
-	return true;
 }
 
 /* A loaded register as a word. */
@@ -323,10 +348,6 @@ static unsigned row_words(const struct cg_emit *e)
 	return n;
 }
 
-struct going { /* a row on its way */
-	struct ptx_opnd row, valid, **reg;
-};
-
 /* Of rows beyond the last, which are sanitised, but not pushed. */
 static void clear_regs(struct cg_emit *e, const struct ptx_opnd *reg, unsigned n)
 {
@@ -338,48 +359,69 @@ static void clear_regs(struct cg_emit *e, const struct ptx_opnd *reg, unsigned n
 			            ptx_imm(0));
 }
 
-static struct going load_own_row(struct cg_emit *e, struct ptx_opnd row)
+static void load_own_row(struct cg_emit *e, const struct going *g)
 {
-	struct going g = {row, ptx_setp(e->f, PTX_LT, PTX_T_u32, row, e->T),
-	                  arena_news(e->a, struct ptx_opnd *, e->rp->nval)};
 	struct cg_row r;
 
-	cg_row_set(&r, row);
+	ptx_put_setp(e->f, PTX_LT, PTX_T_u32, g->valid, g->row, e->T);
+	cg_row_set(&r, g->row);
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		const struct cg_value *v = &e->rp->val[i];
 
 		if (!pushed(v))
 			continue;
-		g.reg[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
-		cg_addend_regs(e, v, 1, g.reg[i]);
-		clear_regs(e, g.reg[i], cg_vecs_of(e, v) * cg_sum_words(e->rp, v));
-		cg_load_own(e, v, &r, g.valid, g.reg[i]);
+		clear_regs(e, g->reg[i], cg_vecs_of(e, v) * cg_sum_words(e->rp, v));
+		cg_load_own(e, v, &r, g->valid, g->reg[i]);
 	}
-	return g;
 }
 
-/* All of the CTA's rows, a few loaded at a time. */
-static void push_rows(struct cg_emit *e)
+/* The CTA's first rows: they need nothing of the state, and are loaded while it is. */
+static void load_first_rows(struct cg_emit *e, struct cg_push *p)
 {
 	struct ptx_fn *f = e->f;
 	unsigned words = row_words(e), n = PUSH_WORDS / (words ? words : 1);
-	struct ptx_opnd row = ptx_mov(f, PTX_T_u32, e->cta), again = ptx_label_new(f, "push"),
-	                done = ptx_label_new(f, "pushed");
-	struct going g[4];
+	struct ptx_opnd row = e->cta;
 
-	n = n > 4 ? 4 : n ? n : 1;
+	p->ngoing = n > MAX_GOING ? MAX_GOING : n ? n : 1;
+	for (unsigned k = 0; k < p->ngoing; k++) {
+		struct going *g = &p->going[k];
+
+		g->row = ptx_mov(f, PTX_T_u32, row);
+		g->valid = ptx_reg(f, PTX_C_PRED);
+		g->reg = arena_news(e->a, struct ptx_opnd *, e->rp->nval);
+		for (unsigned i = 0; i < e->rp->nval; i++) {
+			const struct cg_value *v = &e->rp->val[i];
+
+			if (!pushed(v))
+				continue;
+			g->reg[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
+			cg_addend_regs(e, v, 1, g->reg[i]);
+		}
+		load_own_row(e, g);
+		row = ptx_add(f, PTX_T_u32, row, e->grid);
+	}
+}
+
+/* All of the CTA's rows, a few loaded at a time. */
+static void push_rows(struct cg_emit *e, const struct cg_push *p)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd again = ptx_label_new(f, "push"), done = ptx_label_new(f, "pushed"), step;
+
+	step = ptx_mul(f, PTX_T_u32, e->grid, ptx_imm(p->ngoing));
 	ptx_place(f, again);
-	ptx_guard(f, ptx_setp(f, PTX_GE, PTX_T_u32, row, e->T), false);
+	ptx_guard(f, p->going[0].valid, true);
 	ptx_bra(f, done);
 	ptx_unguard(f);
-	for (unsigned i = 0; i < n; i++) {
-		g[i] = load_own_row(e, ptx_mov(f, PTX_T_u32, row));
-		ptx_put_add(f, PTX_T_u32, row, row, e->grid);
-	}
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < p->ngoing; i++)
 		for (unsigned k = 0; k < e->rp->nval; k++)
 			if (pushed(&e->rp->val[k]))
-				push_value(e, &e->rp->val[k], g[i].row, g[i].valid, g[i].reg[k]);
+				push_value(e, &e->rp->val[k], p->going[i].row, p->going[i].valid,
+				           p->going[i].reg[k]);
+	for (unsigned i = 0; i < p->ngoing; i++) {
+		ptx_put_add(f, PTX_T_u32, p->going[i].row, p->going[i].row, step);
+		load_own_row(e, &p->going[i]);
+	}
 	ptx_bra(f, again);
 	ptx_place(f, done);
 }
@@ -415,38 +457,6 @@ static void clear(struct cg_emit *e, const struct cg_push *p)
 	ptx_place(f, done);
 }
 
-/* Warp 0 of every CTA: all ranks launched the same. */
-static bool compare_headers(struct cg_emit *e, const struct cg_push *p)
-{
-	struct ptx_fn *f = e->f;
-	struct ptx_opnd good = cg_only_warp0(e, "agreed"), met = ptx_label_new(f, "met"), source,
-	                head;
-	struct cg_failure x = {.ws = p->ws,
-	                       .why = ptx_reg(f, PTX_C_B32),
-	                       .seen = ptx_reg(f, PTX_C_B64),
-	                       .expected = header_word(e)};
-	struct ptx_opnd stop = ptx_reg(f, PTX_C_PRED);
-
-	x.peer = source = ptx_min(f, PTX_T_u32, e->lane, ptx_imm(e->p->tp - 1));
-	head = ptx_add(f, PTX_T_s64, cg_arg_load(e, CG_ARG_XCHG_UC, 0), p->here);
-	head = ptx_mad_wide(f, PTX_T_u32, source, ptx_imm(8), head);
-	if (!CG_EXPAND(e, "push_header", {"ws", p->ws}, {"head", head}, {"number", p->number},
-	               {"tag", p->tag}, {"sentinel", ptx_imm(CG_XCHG_FILL)},
-	               {"default", ptx_imm(CG_DEFAULT_LIMIT_NS)}, {"seen", x.seen}, {"why", x.why},
-	               {"stop", stop}))
-		return false;
-	ptx_guard(f, stop, true);
-	ptx_bra(f, met);
-	ptx_unguard(f);
-	if (!fail(e, &x))
-		return false;
-	ptx_place(f, met);
-	if (e->p->order != CG_HW && !ptx_expand(f, "push_acquire", NULL, 0, e->d))
-		return false;
-	ptx_place(f, good);
-	return true;
-}
-
 /* No rows: the state stays as it is. */
 static void skip_without_rows(struct cg_emit *e, struct ptx_opnd to)
 {
@@ -464,16 +474,15 @@ bool cg_push_entry(struct cg_emit *e, struct ptx_opnd leave)
 	e->flag = ptx_var_add(f, PTX_SHARED, PTX_T_u32, 8, 2, "dead");
 	skip_without_rows(e, empty);
 	read_state(e, p);
-	if (!check_state(e, p, leave))
+	load_first_rows(e, p);
+	if (!judge_state(e, p) || !fence_before_header(e))
 		return false;
+	agree(e, verdict_at(e, 0), leave);
 	p->verdict = ptx_mov(f, PTX_T_u32, e->flag);
 	p->verdict = ptx_add(f, PTX_T_u32, p->verdict, ptx_imm(4));
-	if (!push_header(e, p))
-		return false;
-	push_rows(e);
+	push_header(e, p);
+	push_rows(e, p);
 	clear(e, p);
-	if (!compare_headers(e, p))
-		return false;
 	ptx_place(f, empty);
 	return true;
 }
@@ -536,27 +545,101 @@ static struct ptx_opnd missing_rank(struct cg_emit *e, const struct poll *q)
 	return peer;
 }
 
-static bool poll(struct cg_emit *e, const struct poll *q)
+/* Beside a row's first words: lane i also looks at the header of source i, so that ranks that launched something else are
+ * found, and not waited out. */
+struct header {
+	struct ptx_opnd at, source;  /* b64, b32 */
+	struct ptx_opnd number, tag; /* b32: as seen */
+	struct ptx_opnd wrong;       /* predicate: it has come, and is not what was expected */
+};
+
+static struct header header_begin(struct cg_emit *e)
+{
+	struct header h = {.source = ptx_min(e->f, PTX_T_u32, e->lane, ptx_imm(e->p->tp - 1)),
+	                   .number = ptx_reg(e->f, PTX_C_B32),
+	                   .tag = ptx_reg(e->f, PTX_C_B32)};
+
+	h.at = ptx_add(e->f, PTX_T_s64, cg_arg_load(e, CG_ARG_XCHG_UC, 0), e->push->here);
+	h.at = ptx_mad_wide(e->f, PTX_T_u32, h.source, ptx_imm(8), h.at);
+	return h;
+}
+
+static void header_load(struct cg_emit *e, const struct header *h)
+{
+	const struct ptx_opnd word[2] = {h->number, h->tag};
+	struct ptx_mod mod = strong;
+
+	mod.vec = 2;
+	ptx_put_ld(e->f, mod, PTX_T_b32, ptx_vec_of(word, 2), ptx_at(h->at, 0));
+}
+
+/* p, or the header is not (yet) what is expected. */
+static struct ptx_opnd or_header(struct cg_emit *e, const struct header *h, struct ptx_opnd p)
+{
+	p = ptx_setpb(e->f, PTX_NE, PTX_B_OR, PTX_T_b32, h->number, e->push->number, p);
+	return ptx_setpb(e->f, PTX_NE, PTX_B_OR, PTX_T_b32, h->tag, e->push->tag, p);
+}
+
+/* Sets h->wrong, and with it why and stop. */
+static void header_judge(struct cg_emit *e, struct header *h, struct ptx_opnd why,
+                         struct ptx_opnd stop)
 {
 	struct ptx_fn *f = e->f;
-	struct ptx_opnd again = ptx_label_new(f, "poll"), got = ptx_label_new(f, "got"),
+	struct ptx_opnd sentinel = e->push->sentinel, come, other;
+
+	come = ptx_setp(f, PTX_NE, PTX_T_b32, h->number, sentinel);
+	come = ptx_setpb(f, PTX_NE, PTX_B_AND, PTX_T_b32, h->tag, sentinel, come);
+	other = ptx_setp(f, PTX_NE, PTX_T_b32, h->number, e->push->number);
+	other = ptx_setpb(f, PTX_NE, PTX_B_OR, PTX_T_b32, h->tag, e->push->tag, other);
+	h->wrong = ptx_and(f, PTX_T_pred, come, other);
+	ptx_put_selp(f, PTX_T_u32, why, ptx_imm(CG_WS_CONTRACT), why, h->wrong);
+	ptx_put_or(f, PTX_T_pred, stop, stop, h->wrong);
+}
+
+/* What is recorded of it, where it is at fault or no word of the row is. */
+static void header_blame(struct cg_emit *e, const struct poll *q, const struct header *h,
+                         struct cg_failure *x)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd words = any_missing(e, q->word, q->n * q->vecs * q->words), blame;
+
+	blame = ptx_not(f, PTX_T_pred, words);
+	blame = ptx_or(f, PTX_T_pred, blame, h->wrong);
+	x->peer = ptx_selp(f, PTX_T_u32, h->source, x->peer, blame);
+	x->seen = ptx_selp(f, PTX_T_b64, pair_of(e, h->number, h->tag), x->seen, blame);
+}
+
+static bool poll(struct cg_emit *e, const struct poll *q, bool header)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd again = ptx_label_new(f, "poll"), got = ptx_label_new(f, "got"), missing,
 	                since = ptx_mov(f, PTX_T_u64, ptx_imm(0)), stop = ptx_reg(f, PTX_C_PRED);
 	struct cg_failure x = {.ws = e->push->ws, .why = ptx_reg(f, PTX_C_B32), .phase = 2};
+	struct header h = {0};
 
+	if (header)
+		h = header_begin(e);
 	ptx_place(f, again);
 	load_words(e, q);
-	ptx_guard(f, any_missing(e, q->word, q->n * q->vecs * q->words), true);
+	if (header)
+		header_load(e, &h);
+	missing = any_missing(e, q->word, q->n * q->vecs * q->words);
+	ptx_guard(f, header ? or_header(e, &h, missing) : missing, true);
 	ptx_bra(f, got);
 	ptx_unguard(f);
 	if (!CG_EXPAND(e, "push_stuck", {"ws", x.ws}, {"since", since},
 	               {"default", ptx_imm(CG_DEFAULT_LIMIT_NS)}, {"why", x.why}, {"stop", stop}))
 		return false;
+	if (header)
+		header_judge(e, &h, x.why, stop);
 	ptx_guard(f, stop, true);
 	ptx_bra(f, again);
 	ptx_unguard(f);
 	x.peer = missing_rank(e, q);
 	x.expected = header_word(e);
 	x.seen = pair_of(e, e->push->sentinel, e->row.index);
+	if (header)
+		header_blame(e, q, &h, &x);
 	if (!fail(e, &x))
 		return false;
 	ptx_place(f, got);
@@ -572,7 +655,7 @@ static void as_addends(struct cg_emit *e, const struct poll *q, struct ptx_opnd 
 		reg[i] = sh.size == 4 ? cg_bits_to_f32(e, q->word[i]) : q->word[i];
 }
 
-static bool consume_value(struct cg_emit *e, struct cg_value *v)
+static bool consume_value(struct cg_emit *e, struct cg_value *v, bool first)
 {
 	unsigned tp = e->p->tp, most = e->p->sum_ranks;
 	struct poll q = {.v = v,
@@ -593,7 +676,7 @@ static bool consume_value(struct cg_emit *e, struct cg_value *v)
 			if (v->home == CG_HOME_ELEM && cg_partial(e, i / q.words % q.vecs))
 				ptx_put_mov(e->f, PTX_T_b32, q.word[i], ptx_imm(0));
 		}
-		if (!poll(e, &q))
+		if (!poll(e, &q, first && !q.first))
 			return false;
 		as_addends(e, &q, reg);
 		cg_sum_add(e, v, reg, q.n, acc, !q.first);
@@ -604,10 +687,16 @@ static bool consume_value(struct cg_emit *e, struct cg_value *v)
 
 bool cg_push_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave)
 {
+	bool first = true;
+
 	(void)s;
-	for (unsigned i = 0; i < e->rp->nval; i++)
-		if (pushed(&e->rp->val[i]) && !consume_value(e, &e->rp->val[i]))
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		if (!pushed(&e->rp->val[i]))
+			continue;
+		if (!consume_value(e, &e->rp->val[i], first))
 			return false;
+		first = false;
+	}
 	agree_on_row(e, leave);
 	return true;
 }
@@ -624,6 +713,11 @@ bool cg_push_exit(struct cg_emit *e)
 	ptx_comment(f, "the state moves on");
 	skip_without_rows(e, skip);
 	agree(e, ptx_at(p->verdict, 0), skip);
+	ptx_guard(f, ptx_setp(f, PTX_GE, PTX_T_u32, e->tid, ptx_imm(32)), false);
+	ptx_bra(f, skip);
+	ptx_unguard(f);
+	if (e->p->order != CG_HW && !ptx_expand(f, "push_acquire", NULL, 0, e->d))
+		return false;
 	ptx_guard(f, e->tid0, true);
 	ptx_bra(f, skip);
 	ptx_unguard(f);

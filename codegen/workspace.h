@@ -15,10 +15,11 @@ struct cg_ws_record {
 	uint32_t kind;   /* enum cg_ws_abort; written last */
 	uint32_t kernel; /* low 32 bits of the contract hash */
 	uint32_t rank, cta;
-	uint32_t phase; /* 0: entry barrier, or a pusher's header; 1: exit barrier; 2: poll of a row
+	uint32_t phase; /* 0: entry barrier; 1: exit barrier; 2: poll of a row or of a header
 	                 */
 	uint32_t peer;
-	uint64_t expected, seen; /* the slot's word; phase 2: seen is {word, row} */
+	uint64_t expected,
+	        seen; /* the slot's word; phase 2: {number, tag}, and the header's, or {word, row} */
 };
 
 enum cg_ws_abort {
