@@ -1,0 +1,66 @@
+/*
+ * Which protocol a kernel gets for T rows: measured rows of picks.def, else a model of the time.
+ * Pure functions of their arguments, so the answer is the same on all ranks.
+ */
+#pragma once
+#include "codegen/codegen.h"
+
+struct cg_traffic {       /* bytes of one row */
+	uint64_t sums;    /* of the operands that are summed over the ranks */
+	uint64_t gathers; /* of the results that all ranks get */
+	uint64_t local;   /* of what else is loaded and stored */
+};
+
+/* One kernel and where it runs. */
+struct cg_case {
+	const char *kernel;
+	const struct cg_target *target;
+	bool multicast; /* the ranks' buffers may have multicast addresses */
+	unsigned tp;
+	struct cg_traffic row;
+	uint32_t can;                       /* bit p: protocol p can do it */
+	const char *why_not[CG_NPROTOCOLS]; /* one line; NULL where it can */
+};
+
+struct cg_choice {
+	enum cg_protocol protocol; /* CG_AUTO: none can */
+	enum ir_rows rows;         /* the form the passes have to make */
+	unsigned ctas;             /* the fewest that are within 2.5 % of the best time */
+	double us;                 /* the model's time with them */
+	const char *source;        /* what a measured pick rests on; NULL: the model */
+};
+
+/*
+ * Fills *c for a kernel whose fused IR is `own` and `all`, by row form; NULL, with `no_own` or
+ * `no_all` as the reason, where the kernel has not that form.  `o` is as for cg_compile (protocol is
+ * not read).  Texts are in the arena.
+ */
+void cg_case_make(struct cg_case *c, const struct ir_func *own, const char *no_own,
+                  const struct ir_func *all, const char *no_all, const struct cg_options *o,
+                  bool multicast, struct arena *a);
+
+/* Microseconds that the model gives to T rows by protocol p on `ctas` CTAs; never less for more
+ * rows. */
+double cg_cost(const struct cg_case *c, enum cg_protocol p, uint64_t T, unsigned ctas);
+
+/* The best protocol for T rows. */
+struct cg_choice cg_select(const struct cg_case *c, uint64_t T);
+
+/*
+ * Without T: a two-shot protocol, which is right for many rows and never far off in memory: through
+ * the switch where there is multicast; then by peers; then a push.
+ */
+struct cg_choice cg_select_default(const struct cg_case *c);
+
+/*
+ * The same for kernels that run one after the other and share carried parameters, whose buffers
+ * have one form: that with the least sum of times.  T 0: by cg_select_default.  False, and choices
+ * of CG_AUTO, where no form suits all.
+ */
+bool cg_select_chain(const struct cg_case *c, unsigned n, uint64_t T, struct cg_choice *out);
+
+/* "push 7.6 us, p2p-twoshot 11.4 us": the candidates at T rows, best first. */
+const char *cg_costs_text(const struct cg_case *c, uint64_t T, struct arena *a);
+
+/* A table over T: the best protocol of each range with the costs at its beginning, and who cannot. */
+void cg_print_select(const struct cg_case *c, struct arena *a, struct strbuf *out);
