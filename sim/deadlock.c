@@ -123,6 +123,21 @@ static const struct ptx_insn *polls_with(const struct sim_warp *w)
 	return NULL;
 }
 
+static unsigned warps_at_barriers(const struct sim *s)
+{
+	unsigned n = 0;
+
+	for (unsigned r = 0; r < s->o.ranks; r++)
+		for (unsigned t = 0; t < SIM_STREAMS; t++) {
+			const struct sim_launch *l = s->rank[r].stream[t];
+
+			for (const struct sim_cta *c = l ? l->resident : NULL; c; c = c->next)
+				for (unsigned k = 0; k < SIM_BARRIERS; k++)
+					n += (unsigned)__builtin_popcount(c->barrier[k].warps);
+		}
+	return n;
+}
+
 void sim_report_deadlock(struct sim *s)
 {
 	const struct sim_warp *at_barrier = NULL, *who = NULL;
@@ -131,7 +146,11 @@ void sim_report_deadlock(struct sim *s)
 	unsigned rank = 0;
 
 	strbuf_init(&b, s->arena);
-	strbuf_printf(&b, "%u warps poll memory that nobody writes any more", s->nwaiting);
+	if (s->nwaiting)
+		strbuf_printf(&b, "%u warps poll memory that nobody writes any more", s->nwaiting);
+	else
+		strbuf_printf(&b, "%u warps wait at barriers that others of their CTA do not reach",
+		              warps_at_barriers(s));
 	for (unsigned r = 0; r < s->o.ranks; r++) {
 		const struct sim_warp *w;
 

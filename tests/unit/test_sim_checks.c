@@ -80,6 +80,8 @@ static const struct offence offences[] = {
 		"polls 'a' + 8 (rank 0)"},
 	{SIM_DEADLOCK, "", "setp.lt.u32 %p1, %r1, 32; @!%p1 bra wait;\nagain: ld.volatile.global.u32 %r10, [%rd0]; //!\n"
 		"setp.ne.u32 %p1, %r10, 77; @%p1 bra again;\nwait: bar.sync 0;\n", 1, 64, "1 of 2 warps wait in bar.sync 0"},
+	{SIM_DEADLOCK, "", "setp.lt.u32 %p1, %r1, 32; @%p1 bra other;\n bar.sync 0; //!\n bra end;\nother: bar.sync 1;\nend:\n", 1, 64,
+		"2 warps wait at barriers that others of their CTA do not reach"},
 	{SIM_DEADLOCK, "", "again: atom.global.cas.b32 %r10, [%rd0], 77, 78; //!\nsetp.ne.u32 %p1, %r10, 77; @%p1 bra again;\n", 1, 1, "sees 0x3e8"},
 };
 
