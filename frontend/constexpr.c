@@ -83,10 +83,11 @@ static const struct fe_set *find_set(const struct fe *fe, const char *name)
 static bool read_number(const char *s, struct fe_val *v)
 {
 	static const char digits[] = "0123456789";
+	const char *d = s + (*s == '-');
 	char *end;
 
 	errno = 0;
-	if (*s && !s[strspn(s, digits)]) {
+	if (*d && !d[strspn(d, digits)]) {
 		*v = (struct fe_val){.kind = FE_INT, .i = strtoll(s, &end, 10)};
 		return errno == 0;
 	}

@@ -43,7 +43,7 @@ static int run(size_t command, int argc, char **argv)
 	return code;
 }
 
-int main(int argc, char **argv)
+static int program(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
 
@@ -62,4 +62,16 @@ int main(int argc, char **argv)
 		fprintf(stderr, "plait: there is no command '%s'\n", name);
 	help(stderr);
 	return 2;
+}
+
+/* What was printed must have got there: a report into a full disk is no report. */
+int main(int argc, char **argv)
+{
+	int code = program(argc, argv);
+	bool lost = fflush(stdout) || ferror(stdout);
+
+	if (!lost || code)
+		return code;
+	fputs("plait: cannot write standard output\n", stderr);
+	return 3;
 }
