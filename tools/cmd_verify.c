@@ -121,8 +121,9 @@ static void print_failure(const struct session *s, const struct vf_result *r, co
 
 static void print_counts(const struct vf_result *r)
 {
-	printf("  %u schedules, %u launches, %.1f million instructions executed\n", r->schedules,
-	       r->launches, (double)r->lane_insns * 1e-6);
+	printf("  %u schedule%s, %u launch%s, %.1f million instructions executed\n", r->schedules,
+	       r->schedules == 1 ? "" : "s", r->launches, r->launches == 1 ? "" : "es",
+	       (double)r->lane_insns * 1e-6);
 	printf("  %llu elements compared bit for bit, %llu within a bound",
 	       (unsigned long long)r->exact, (unsigned long long)r->bounded);
 	if (r->worst > 0.0)
@@ -131,11 +132,12 @@ static void print_counts(const struct vf_result *r)
 	putchar('\n');
 }
 
-static void print_shape(const struct session *s, const struct cg_kernel *k,
+/* `of`: in a chain, the kernel's name and a colon. */
+static void print_shape(const struct session *s, const struct cg_kernel *k, const char *of,
                         const struct vf_result *r)
 {
-	printf("  ranks %u, rows %s of %lld, protocol %s, up to %u CTA%s of %u threads\n", s->o.tp,
-	       tokens_text(s), (long long)k->plan.cols, cg_protocol_name(k->plan.protocol),
+	printf("  %sranks %u, rows %s of %lld, protocol %s, up to %u CTA%s of %u threads\n", of,
+	       s->o.tp, tokens_text(s), (long long)k->plan.cols, cg_protocol_name(k->plan.protocol),
 	       r->most_ctas, r->most_ctas == 1 ? "" : "s", k->plan.threads);
 }
 
@@ -152,7 +154,8 @@ static void report(struct session *s, const struct pipe_kernel *k, unsigned n, c
 		if (bad)
 			print_failure(s, r, again);
 		for (unsigned i = 0; i < n; i++)
-			print_shape(s, k[i].k, r);
+			print_shape(s, k[i].k,
+			            n > 1 ? arena_printf(s->p->a, "%s: ", k[i].k->name) : "", r);
 		print_counts(r);
 		if (resources)
 			printf("  %s\n", resources);
