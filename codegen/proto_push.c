@@ -8,9 +8,9 @@
  *	{number, tag} x CG_MAX_RANKS   row 0: rank 0, rank 1, ...   row 1: ...
  *
  * Every 32-bit word is the sentinel until its payload comes.  A launch pushes its own rows to all
- * ranks, clears what the launch before dirtied, and then polls and sums row by row.
+ * ranks, clears what the launch before dirtied, and then polls and sums row by row (push_poll.c).
  */
-#include "codegen/emit.h"
+#include "codegen/push.h"
 #include <assert.h>
 
 static_assert(offsetof(struct cg_workspace, push) == 56 && sizeof(struct cg_push_state) == 32 &&
@@ -18,25 +18,7 @@ static_assert(offsetof(struct cg_workspace, push) == 56 && sizeof(struct cg_push
               "the push state is where padding was");
 static_assert(CG_XCHG_HEAD == 8 * CG_MAX_RANKS, "a header of two words for each rank");
 
-#define MAX_GOING  4
 #define PUSH_WORDS 32 /* registers of rows that are on their way to the peers */
-
-struct going { /* a row on its way */
-	struct ptx_opnd row, valid, **reg;
-};
-
-struct cg_push {
-	struct going going[MAX_GOING];
-	unsigned ngoing;
-	struct ptx_opnd ws, state;      /* b64 */
-	struct ptx_opnd phase;          /* b32: this launch's number */
-	struct ptx_opnd number, tag;    /* b32: the header, as pushed */
-	struct ptx_opnd here, need;     /* b64: offset of this launch's third; bytes it dirties */
-	struct ptx_opnd verdict;        /* b32: the shared word in use */
-	struct ptx_opnd sentinel, zero; /* b32 registers */
-};
-
-static const struct ptx_mod strong = {.order = PTX_RELAXED, .scope = PTX_SYS, .space = PTX_GLOBAL};
 
 /* ---- where things are ---- */
 
@@ -56,7 +38,7 @@ static unsigned vec_bytes(const struct cg_rowprog *rp, const struct cg_value *v)
 	return 4 * cg_sum_words(rp, v);
 }
 
-static bool pushed(const struct cg_value *v)
+bool cg_pushed(const struct cg_value *v)
 {
 	return v->ir->op == IR_OP_LOAD_SUM && v->used;
 }
@@ -74,7 +56,7 @@ uint32_t cg_push_row(const struct cg_rowprog *rp)
 	uint32_t n = 0;
 
 	for (unsigned i = 0; i < rp->nval; i++)
-		if (pushed(&rp->val[i]))
+		if (cg_pushed(&rp->val[i]))
 			n += value_bytes(rp, &rp->val[i]);
 	return n;
 }
@@ -85,13 +67,13 @@ static uint32_t value_offset(const struct cg_rowprog *rp, const struct cg_value 
 	uint32_t n = 0;
 
 	for (const struct cg_value *u = rp->val; u < v; u++)
-		if (pushed(u))
+		if (cg_pushed(u))
 			n += value_bytes(rp, u);
 	return n;
 }
 
 /* Bytes from the buffer's beginning to the thread's part of source rank 0's row. */
-static struct ptx_opnd row_at(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd row)
+struct ptx_opnd cg_push_row_at(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd row)
 {
 	struct ptx_opnd at = ptx_mad_wide(
 	        e->f, PTX_T_u32, row, ptx_imm((int64_t)e->p->tp * e->p->xchg_row), e->push->here);
@@ -101,7 +83,7 @@ static struct ptx_opnd row_at(struct cg_emit *e, const struct cg_value *v, struc
 	return ptx_mad_wide(e->f, PTX_T_u32, e->tid, ptx_imm(vec_bytes(e->rp, v)), at);
 }
 
-static int64_t vec_at(const struct cg_emit *e, const struct cg_value *v, unsigned vec)
+int64_t cg_push_vec_at(const struct cg_emit *e, const struct cg_value *v, unsigned vec)
 {
 	return (int64_t)CG_XCHG_HEAD + value_offset(e->rp, v) +
 	       (int64_t)vec * e->p->threads * vec_bytes(e->rp, v);
@@ -129,7 +111,7 @@ static void agree(struct cg_emit *e, struct ptx_opnd word, struct ptx_opnd leave
 }
 
 /* The next row's word: not the one that slow threads may still be reading. */
-static void agree_on_row(struct cg_emit *e, struct ptx_opnd leave)
+void cg_push_agree_on_row(struct cg_emit *e, struct ptx_opnd leave)
 {
 	struct ptx_opnd v = e->push->verdict;
 
@@ -137,7 +119,7 @@ static void agree_on_row(struct cg_emit *e, struct ptx_opnd leave)
 	ptx_put_xor(e->f, PTX_T_b32, v, v, ptx_imm(4));
 }
 
-static bool fail(struct cg_emit *e, const struct cg_failure *x)
+bool cg_push_fail(struct cg_emit *e, const struct cg_failure *x)
 {
 	if (!cg_record(e, x))
 		return false;
@@ -146,16 +128,16 @@ static bool fail(struct cg_emit *e, const struct cg_failure *x)
 	return true;
 }
 
-static struct ptx_opnd pair_of(struct cg_emit *e, struct ptx_opnd low, struct ptx_opnd high)
+struct ptx_opnd cg_push_pair(struct cg_emit *e, struct ptx_opnd low, struct ptx_opnd high)
 {
 	const struct ptx_opnd half[2] = {low, high};
 
 	return ptx_mov(e->f, PTX_T_b64, ptx_vec_of(half, 2));
 }
 
-static struct ptx_opnd header_word(struct cg_emit *e)
+struct ptx_opnd cg_push_header(struct cg_emit *e)
 {
-	return pair_of(e, e->push->number, e->push->tag);
+	return cg_push_pair(e, e->push->number, e->push->tag);
 }
 
 /* ---- entry ---- */
@@ -216,7 +198,7 @@ static bool judge_state(struct cg_emit *e, struct cg_push *p)
 	ptx_bra(f, join);
 	ptx_unguard(f);
 	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 1), zero);
-	dead = ptx_ld(f, strong, PTX_T_u32, ptx_at(p->ws, 0));
+	dead = ptx_ld(f, cg_push_strong, PTX_T_u32, ptx_at(p->ws, 0));
 	ptx_st(f, ptx_MODS(.space = PTX_SHARED), PTX_T_u32, verdict_at(e, 0), dead);
 	x.seen = stride = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
 	                         ptx_at(p->state, offsetof(struct cg_push_state, stride)));
@@ -268,7 +250,7 @@ static struct ptx_opnd store_base(struct cg_emit *e, unsigned i)
 static void store_words(struct cg_emit *e, struct ptx_opnd at, const struct ptx_opnd *word,
                         unsigned n)
 {
-	struct ptx_mod mod = strong;
+	struct ptx_mod mod = cg_push_strong;
 
 	mod.vec = cg_vec_mod(n);
 	if (e->ops->xchg == CG_ARG_XCHG_PEERS)
@@ -315,7 +297,7 @@ static void push_value(struct cg_emit *e, const struct cg_value *v, struct ptx_o
 {
 	struct ptx_fn *f = e->f;
 	unsigned words = cg_sum_words(e->rp, v), vecs = cg_vecs_of(e, v);
-	struct ptx_opnd at = row_at(e, v, row),
+	struct ptx_opnd at = cg_push_row_at(e, v, row),
 	                *word = arena_news(e->a, struct ptx_opnd, vecs * words);
 
 	at = ptx_mad_wide(f, PTX_T_u32, e->rank, ptx_imm(e->p->xchg_row), at);
@@ -330,7 +312,8 @@ static void push_value(struct cg_emit *e, const struct cg_value *v, struct ptx_o
 			                               : valid;
 			ptx_guard(f, guard, false);
 			for (unsigned i = 0; i < words; i += 4)
-				store_words(e, ptx_at(to, vec_at(e, v, vec) + 4 * (int64_t)i),
+				store_words(e,
+				            ptx_at(to, cg_push_vec_at(e, v, vec) + 4 * (int64_t)i),
 				            &word[vec * words + i], words - i < 4 ? words - i : 4);
 			ptx_unguard(f);
 		}
@@ -343,7 +326,7 @@ static unsigned row_words(const struct cg_emit *e)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < e->rp->nval; i++)
-		if (pushed(&e->rp->val[i]))
+		if (cg_pushed(&e->rp->val[i]))
 			n += cg_vecs_of(e, &e->rp->val[i]) * cg_sum_words(e->rp, &e->rp->val[i]);
 	return n;
 }
@@ -359,7 +342,7 @@ static void clear_regs(struct cg_emit *e, const struct ptx_opnd *reg, unsigned n
 			            ptx_imm(0));
 }
 
-static void load_own_row(struct cg_emit *e, const struct going *g)
+static void load_own_row(struct cg_emit *e, const struct cg_push_going *g)
 {
 	struct cg_row r;
 
@@ -368,7 +351,7 @@ static void load_own_row(struct cg_emit *e, const struct going *g)
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		const struct cg_value *v = &e->rp->val[i];
 
-		if (!pushed(v))
+		if (!cg_pushed(v))
 			continue;
 		clear_regs(e, g->reg[i], cg_vecs_of(e, v) * cg_sum_words(e->rp, v));
 		cg_load_own(e, v, &r, g->valid, g->reg[i]);
@@ -382,9 +365,9 @@ static void load_first_rows(struct cg_emit *e, struct cg_push *p)
 	unsigned words = row_words(e), n = PUSH_WORDS / (words ? words : 1);
 	struct ptx_opnd row = e->cta;
 
-	p->ngoing = n > MAX_GOING ? MAX_GOING : n ? n : 1;
+	p->ngoing = n > CG_PUSH_GOING ? CG_PUSH_GOING : n ? n : 1;
 	for (unsigned k = 0; k < p->ngoing; k++) {
-		struct going *g = &p->going[k];
+		struct cg_push_going *g = &p->going[k];
 
 		g->row = ptx_mov(f, PTX_T_u32, row);
 		g->valid = ptx_reg(f, PTX_C_PRED);
@@ -392,7 +375,7 @@ static void load_first_rows(struct cg_emit *e, struct cg_push *p)
 		for (unsigned i = 0; i < e->rp->nval; i++) {
 			const struct cg_value *v = &e->rp->val[i];
 
-			if (!pushed(v))
+			if (!cg_pushed(v))
 				continue;
 			g->reg[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
 			cg_addend_regs(e, v, 1, g->reg[i]);
@@ -415,7 +398,7 @@ static void push_rows(struct cg_emit *e, const struct cg_push *p)
 	ptx_unguard(f);
 	for (unsigned i = 0; i < p->ngoing; i++)
 		for (unsigned k = 0; k < e->rp->nval; k++)
-			if (pushed(&e->rp->val[k]))
+			if (cg_pushed(&e->rp->val[k]))
 				push_value(e, &e->rp->val[k], p->going[i].row, p->going[i].valid,
 				           p->going[i].reg[k]);
 	for (unsigned i = 0; i < p->ngoing; i++) {
@@ -433,7 +416,7 @@ static void clear(struct cg_emit *e, const struct cg_push *p)
 	struct ptx_opnd at, base, third, dirty, step, again = ptx_label_new(f, "clear"),
 	                                              done = ptx_label_new(f, "cleared");
 	const struct ptx_opnd fill[4] = {p->sentinel, p->sentinel, p->sentinel, p->sentinel};
-	struct ptx_mod mod = strong;
+	struct ptx_mod mod = cg_push_strong;
 
 	mod.vec = 4;
 	dirty = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
@@ -484,220 +467,6 @@ bool cg_push_entry(struct cg_emit *e, struct ptx_opnd leave)
 	push_rows(e, p);
 	clear(e, p);
 	ptx_place(f, empty);
-	return true;
-}
-
-/* ---- polling ---- */
-
-static struct ptx_opnd any_missing(struct cg_emit *e, const struct ptx_opnd *word, unsigned n)
-{
-	struct ptx_opnd p = {0};
-
-	for (unsigned i = 0; i < n; i++)
-		p = p.kind ? ptx_setpb(e->f, PTX_EQ, PTX_B_OR, PTX_T_b32, word[i],
-		                       e->push->sentinel, p)
-		           : ptx_setp(e->f, PTX_EQ, PTX_T_b32, word[i], e->push->sentinel);
-	return p;
-}
-
-struct poll {
-	struct cg_value *v;
-	struct ptx_opnd at;    /* b64 */
-	struct ptx_opnd *word; /* [rank of the group][vector][word] */
-	unsigned first, n;     /* ranks */
-	unsigned words, vecs;
-};
-
-static void load_words(struct cg_emit *e, const struct poll *q)
-{
-	struct ptx_mod mod = strong;
-
-	for (unsigned g = 0; g < q->n; g++)
-		for (unsigned vec = 0; vec < q->vecs; vec++) {
-			int64_t at =
-			        vec_at(e, q->v, vec) + (int64_t)(q->first + g) * e->p->xchg_row;
-
-			if (q->v->home == CG_HOME_ELEM && cg_partial(e, vec))
-				ptx_guard(e->f, e->live, false);
-			for (unsigned i = 0; i < q->words; i += 4) {
-				unsigned n = q->words - i < 4 ? q->words - i : 4;
-
-				mod.vec = cg_vec_mod(n);
-				ptx_put_ld(
-				        e->f, mod, PTX_T_b32,
-				        cg_vec_of(&q->word[(g * q->vecs + vec) * q->words + i], n),
-				        ptx_at(q->at, at + 4 * (int64_t)i));
-			}
-			ptx_unguard(e->f);
-		}
-}
-
-/* Whose word is missing: the last rank of the group that lacks one, and the word's value is known.
- */
-static struct ptx_opnd missing_rank(struct cg_emit *e, const struct poll *q)
-{
-	unsigned each = q->vecs * q->words;
-	struct ptx_opnd peer = ptx_mov(e->f, PTX_T_u32, ptx_imm(q->first));
-
-	for (unsigned g = 1; g < q->n; g++)
-		peer = ptx_selp(e->f, PTX_T_u32, ptx_imm(q->first + g), peer,
-		                any_missing(e, &q->word[g * each], each));
-	return peer;
-}
-
-/* Beside a row's first words: lane i also looks at the header of source i, so that ranks that launched something else are
- * found, and not waited out. */
-struct header {
-	struct ptx_opnd at, source;  /* b64, b32 */
-	struct ptx_opnd number, tag; /* b32: as seen */
-	struct ptx_opnd wrong;       /* predicate: it has come, and is not what was expected */
-};
-
-static struct header header_begin(struct cg_emit *e)
-{
-	struct header h = {.source = ptx_min(e->f, PTX_T_u32, e->lane, ptx_imm(e->p->tp - 1)),
-	                   .number = ptx_reg(e->f, PTX_C_B32),
-	                   .tag = ptx_reg(e->f, PTX_C_B32)};
-
-	h.at = ptx_add(e->f, PTX_T_s64, cg_arg_load(e, CG_ARG_XCHG_UC, 0), e->push->here);
-	h.at = ptx_mad_wide(e->f, PTX_T_u32, h.source, ptx_imm(8), h.at);
-	return h;
-}
-
-static void header_load(struct cg_emit *e, const struct header *h)
-{
-	const struct ptx_opnd word[2] = {h->number, h->tag};
-	struct ptx_mod mod = strong;
-
-	mod.vec = 2;
-	ptx_put_ld(e->f, mod, PTX_T_b32, ptx_vec_of(word, 2), ptx_at(h->at, 0));
-}
-
-/* p, or the header is not (yet) what is expected. */
-static struct ptx_opnd or_header(struct cg_emit *e, const struct header *h, struct ptx_opnd p)
-{
-	p = ptx_setpb(e->f, PTX_NE, PTX_B_OR, PTX_T_b32, h->number, e->push->number, p);
-	return ptx_setpb(e->f, PTX_NE, PTX_B_OR, PTX_T_b32, h->tag, e->push->tag, p);
-}
-
-/* Sets h->wrong, and with it why and stop. */
-static void header_judge(struct cg_emit *e, struct header *h, struct ptx_opnd why,
-                         struct ptx_opnd stop)
-{
-	struct ptx_fn *f = e->f;
-	struct ptx_opnd sentinel = e->push->sentinel, come, other;
-
-	come = ptx_setp(f, PTX_NE, PTX_T_b32, h->number, sentinel);
-	come = ptx_setpb(f, PTX_NE, PTX_B_AND, PTX_T_b32, h->tag, sentinel, come);
-	other = ptx_setp(f, PTX_NE, PTX_T_b32, h->number, e->push->number);
-	other = ptx_setpb(f, PTX_NE, PTX_B_OR, PTX_T_b32, h->tag, e->push->tag, other);
-	h->wrong = ptx_and(f, PTX_T_pred, come, other);
-	ptx_put_selp(f, PTX_T_u32, why, ptx_imm(CG_WS_CONTRACT), why, h->wrong);
-	ptx_put_or(f, PTX_T_pred, stop, stop, h->wrong);
-}
-
-/* What is recorded of it, where it is at fault or no word of the row is. */
-static void header_blame(struct cg_emit *e, const struct poll *q, const struct header *h,
-                         struct cg_failure *x)
-{
-	struct ptx_fn *f = e->f;
-	struct ptx_opnd words = any_missing(e, q->word, q->n * q->vecs * q->words), blame;
-
-	blame = ptx_not(f, PTX_T_pred, words);
-	blame = ptx_or(f, PTX_T_pred, blame, h->wrong);
-	x->peer = ptx_selp(f, PTX_T_u32, h->source, x->peer, blame);
-	x->seen = ptx_selp(f, PTX_T_b64, pair_of(e, h->number, h->tag), x->seen, blame);
-}
-
-static bool poll(struct cg_emit *e, const struct poll *q, bool header)
-{
-	struct ptx_fn *f = e->f;
-	struct ptx_opnd again = ptx_label_new(f, "poll"), got = ptx_label_new(f, "got"), missing,
-	                since = ptx_mov(f, PTX_T_u64, ptx_imm(0)), stop = ptx_reg(f, PTX_C_PRED);
-	struct cg_failure x = {.ws = e->push->ws, .why = ptx_reg(f, PTX_C_B32), .phase = 2};
-	struct header h = {0};
-
-	if (header)
-		h = header_begin(e);
-	ptx_place(f, again);
-	load_words(e, q);
-	if (header)
-		header_load(e, &h);
-	missing = any_missing(e, q->word, q->n * q->vecs * q->words);
-	ptx_guard(f, header ? or_header(e, &h, missing) : missing, true);
-	ptx_bra(f, got);
-	ptx_unguard(f);
-	if (!CG_EXPAND(e, "push_stuck", {"ws", x.ws}, {"since", since},
-	               {"default", ptx_imm(CG_DEFAULT_LIMIT_NS)}, {"why", x.why}, {"stop", stop}))
-		return false;
-	if (header)
-		header_judge(e, &h, x.why, stop);
-	ptx_guard(f, stop, true);
-	ptx_bra(f, again);
-	ptx_unguard(f);
-	x.peer = missing_rank(e, q);
-	x.expected = header_word(e);
-	x.seen = pair_of(e, e->push->sentinel, e->row.index);
-	if (header)
-		header_blame(e, q, &h, &x);
-	if (!fail(e, &x))
-		return false;
-	ptx_place(f, got);
-	return true;
-}
-
-/* Words as the registers that sums are made of. */
-static void as_addends(struct cg_emit *e, const struct poll *q, struct ptx_opnd *reg)
-{
-	struct cg_shape sh = cg_shape_of(e, q->v, q->v->ir->param);
-
-	for (unsigned i = 0; i < q->n * q->vecs * q->words; i++)
-		reg[i] = sh.size == 4 ? cg_bits_to_f32(e, q->word[i]) : q->word[i];
-}
-
-static bool consume_value(struct cg_emit *e, struct cg_value *v, bool first)
-{
-	unsigned tp = e->p->tp, most = e->p->sum_ranks;
-	struct poll q = {.v = v,
-	                 .at = ptx_add(e->f, PTX_T_s64, row_at(e, v, e->row.index),
-	                               cg_arg_load(e, CG_ARG_XCHG_UC, 0)),
-	                 .words = cg_sum_words(e->rp, v),
-	                 .vecs = cg_vecs_of(e, v)};
-	unsigned each = q.vecs * q.words;
-	struct ptx_opnd *acc = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
-	struct ptx_opnd *reg = arena_news(e->a, struct ptx_opnd, most * each);
-
-	cg_at(e, v);
-	q.word = arena_news(e->a, struct ptx_opnd, most * each);
-	for (q.first = 0; q.first < tp; q.first += most) {
-		q.n = tp - q.first < most ? tp - q.first : most;
-		for (unsigned i = 0; i < q.n * each; i++) {
-			q.word[i] = ptx_reg(e->f, PTX_C_B32);
-			if (v->home == CG_HOME_ELEM && cg_partial(e, i / q.words % q.vecs))
-				ptx_put_mov(e->f, PTX_T_b32, q.word[i], ptx_imm(0));
-		}
-		if (!poll(e, &q, first && !q.first))
-			return false;
-		as_addends(e, &q, reg);
-		cg_sum_add(e, v, reg, q.n, acc, !q.first);
-	}
-	cg_sum_round(e, v, acc);
-	return true;
-}
-
-bool cg_push_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave)
-{
-	bool first = true;
-
-	(void)s;
-	for (unsigned i = 0; i < e->rp->nval; i++) {
-		if (!pushed(&e->rp->val[i]))
-			continue;
-		if (!consume_value(e, &e->rp->val[i], first))
-			return false;
-		first = false;
-	}
-	agree_on_row(e, leave);
 	return true;
 }
 

@@ -32,7 +32,7 @@ enum cg_ws_abort {
 };
 
 /*
- * State of a protocol that pushes (push.c), one set for each: the launch number, and what the
+ * State of a protocol that pushes (proto_push.c), one set for each: the launch number, and what the
  * launch before left in its third of the exchange buffer.  `stride` is set by the host, once.
  */
 struct cg_push_state {
