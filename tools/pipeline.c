@@ -63,6 +63,27 @@ enum status pipe_parse(struct pipe *p)
 	return p->ast && !p->d.nerror ? ST_OK : ST_INPUT;
 }
 
+/* The kernel that is asked for, if one is, and what it calls: what is wrong with protocols, forms or
+ * widths of others is no matter.  false: there is none. */
+static bool keep_asked_for(struct ir_module *m, const char *kernel)
+{
+	struct ir_func **at = &m->funcs;
+	bool found = !kernel;
+
+	while (kernel && *at) {
+		bool it = !strcmp((*at)->name, kernel);
+
+		found |= it && (*at)->is_kernel;
+		if (!it && (*at)->is_kernel)
+			*at = (*at)->next;
+		else
+			at = &(*at)->next;
+	}
+	if (kernel)
+		m->tail = at;
+	return found;
+}
+
 enum status pipe_lower(struct pipe *p)
 {
 	/* compile and verify look at kernels, which do not depend on tp: a model that tp does not
@@ -72,7 +93,13 @@ enum status pipe_lower(struct pipe *p)
 
 	/* with errors of syntax too: all mistakes of a file in one run */
 	p->before = p->ast ? fe_lower(p->a, &p->d, p->ast, &o) : NULL;
-	return p->before && !p->d.nerror ? ST_OK : ST_INPUT;
+	if (!p->before || p->d.nerror)
+		return ST_INPUT;
+	if (keep_asked_for(p->before, p->args->kernel))
+		return ST_OK;
+	diag_at(&p->d, DIAG_ERROR, DIAG_NO_KERNEL, (struct span){0, 0}, "'%s' has no kernel '%s'",
+	        p->src->name, p->args->kernel);
+	return ST_INPUT;
 }
 
 static void keep_stage(void *ctx, const char *pass, const struct ir_module *m, enum ir_form form)
@@ -130,14 +157,13 @@ static enum status codegen_one(struct pipe *p, const struct ir_func *f, enum cg_
 
 enum status pipe_codegen(struct pipe *p, enum cg_protocol protocol)
 {
-	const char *only = p->args->kernel;
 	enum status worst = ST_OK;
 	size_t n = p->nkernel;
 
 	for (const struct ir_func *f = p->after->funcs; f; f = f->next) {
 		enum status s;
 
-		if (!f->is_kernel || (only && strcmp(only, f->name)))
+		if (!f->is_kernel)
 			continue;
 		s = codegen_one(p, f, protocol);
 		if (s > worst)
@@ -145,8 +171,7 @@ enum status pipe_codegen(struct pipe *p, enum cg_protocol protocol)
 	}
 	if (worst == ST_OK && p->nkernel == n) {
 		diag_at(&p->d, DIAG_ERROR, DIAG_NO_KERNEL, (struct span){0, 0},
-		        only ? "'%s' has no kernel '%s'" : "'%s' has no kernel", p->src->name,
-		        only);
+		        "'%s' has no kernel", p->src->name);
 		return ST_INPUT;
 	}
 	return worst;
