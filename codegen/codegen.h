@@ -23,6 +23,7 @@ const char *cg_protocol_name(enum cg_protocol p);
 const char *cg_protocol_names(struct arena *a, unsigned rows);
 int cg_order_by_name(const char *s);
 const char *cg_order_name(enum cg_order o);
+const char *cg_order_names(struct arena *a); /* "formal, hw, strict" for messages */
 
 enum cg_symmetric { CG_SYM_NONE, CG_SYM_PEER, CG_SYM_MULTICAST };
 enum cg_rows { CG_ROWS_OWN, CG_ROWS_ALL, CG_ROWS_ANY }; /* OWN and ALL as enum ir_rows */

@@ -180,8 +180,6 @@ static bool set_level(struct cg_rowprog *rp, struct cg_value *v, struct diags *d
 	}
 	if (v->reduces && kind_of(v->ir) == IR_KIND_ROW)
 		rp->level[level].nrow++;
-	if (v->reduces && kind_of(v->ir) == IR_KIND_GROUP)
-		rp->level[level].ngroup++;
 	if (level + 1 > rp->nlevel)
 		rp->nlevel = level + 1;
 	return true;

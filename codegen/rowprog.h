@@ -40,8 +40,7 @@ struct cg_value {
 };
 
 struct cg_level {
-	unsigned nrow;   /* row reductions: they share one barrier of the CTA */
-	unsigned ngroup; /* group reductions: shuffles only */
+	unsigned nrow; /* row reductions: they share one barrier of the CTA */
 };
 
 struct cg_rowprog {

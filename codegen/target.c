@@ -56,6 +56,15 @@ const char *cg_protocol_name(enum cg_protocol p)
 	return p < CG_NPROTOCOLS ? cg_protocol_info[p].name : "?";
 }
 
+const char *cg_order_names(struct arena *a)
+{
+	const char *s = "";
+
+	for (size_t i = 0; i < COUNT(orders); i++)
+		s = arena_printf(a, "%s%s%s", s, *s ? ", " : "", orders[i]);
+	return s;
+}
+
 const char *cg_protocol_names(struct arena *a, unsigned rows)
 {
 	const char *s = "";

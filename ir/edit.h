@@ -26,6 +26,12 @@ void ir_resolve_operands(struct ir_value *v);
 /* Elementwise work and reductions within a row: what runs on any subset of the rows. */
 bool ir_is_row_local(const struct ir_value *v);
 
+/* Is it a tensor of rows that lie so? */
+static inline bool ir_has_rows(const struct ir_value *v, enum ir_place p)
+{
+	return v->type.ndim == 2 && v->type.place == p;
+}
+
 /* One row of a tensor, in bytes. */
 int64_t ir_row_bytes(struct ir_type t);
 

@@ -176,6 +176,7 @@ struct ir_value *ir_value_new(struct ir_func *f, enum ir_op op, struct span at, 
 void ir_append(struct ir_func *f, struct ir_value *v);
 void ir_insert_before(struct ir_func *f, struct ir_value *at, struct ir_value *v);
 void ir_remove(struct ir_func *f, struct ir_value *v);
+/* Of use to tests and tools: the passes use ir/edit.h's ir_forward, which is linear. */
 void ir_replace_uses(struct ir_func *f, struct ir_value *old, struct ir_value *by);
 unsigned ir_count_uses(const struct ir_func *f, const struct ir_value *v);
 

@@ -8,24 +8,20 @@ static const struct {
 	bool (*run)(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
 	enum ir_form form;          /* after it */
 } passes[] = {
-	{"expand",    ir_pass_expand,    IR_FORM_SOURCE},
-	{"place",     ir_pass_place,     IR_FORM_PLACED},
-	{"merge",     ir_pass_merge,     IR_FORM_PLACED},
-	{"reorder",   ir_pass_reorder,   IR_FORM_PLACED},
-	{"constants", ir_pass_constants, IR_FORM_PLACED},
-	{"cse",       ir_pass_cse,       IR_FORM_PLACED},
-	{"dce",       ir_pass_dce,       IR_FORM_PLACED},
-	{"fuse",      ir_pass_fuse,      IR_FORM_FUSED},
+#define IR_PASS(name, form) {#name, ir_pass_##name, IR_FORM_##form},
+	IR_PASSES(IR_PASS)
+#undef IR_PASS
 };
 
 const char *const ir_pass_names[] = {
-	"expand", "place", "merge", "reorder", "constants", "cse", "dce", "fuse", NULL,
+#define IR_PASS(name, form) #name,
+	IR_PASSES(IR_PASS)
+#undef IR_PASS
+	NULL,
 };
 /* clang-format on */
 
 enum { NPASSES = sizeof(passes) / sizeof(passes[0]) };
-
-_Static_assert(sizeof(ir_pass_names) / sizeof(ir_pass_names[0]) == NPASSES + 1, "a name a pass");
 
 static bool verify(const struct ir_module *m, enum ir_form form, const char *pass, struct diags *d)
 {

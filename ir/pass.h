@@ -30,8 +30,7 @@ enum status ir_run_passes(struct ir_module *m, const struct ir_pass_options *o, 
 extern const char *const ir_pass_names[];
 
 /*
- * One row each in pass.c's table; the contract is at the head of its file.  False: an error was
- * given to d.
+ * IR_PASS(name, form after it), in order; the contract is at the head of ir/pass_NAME.c.
  *
  *	expand      fns into their callers
  *	place       slices and gathers explicit; carried -> sharded (own rows) or replicated (all)
@@ -42,12 +41,19 @@ extern const char *const ir_pass_names[];
  *	fuse        loads and stores; the row program between
  */
 /* clang-format off */
-bool ir_pass_expand(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
-bool ir_pass_place(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
-bool ir_pass_merge(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
-bool ir_pass_reorder(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
-bool ir_pass_constants(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
-bool ir_pass_cse(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
-bool ir_pass_dce(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
-bool ir_pass_fuse(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
+#define IR_PASSES(IR_PASS) \
+	IR_PASS(expand,    SOURCE) \
+	IR_PASS(place,     PLACED) \
+	IR_PASS(merge,     PLACED) \
+	IR_PASS(reorder,   PLACED) \
+	IR_PASS(constants, PLACED) \
+	IR_PASS(cse,       PLACED) \
+	IR_PASS(dce,       PLACED) \
+	IR_PASS(fuse,      FUSED)
+
+/* False: an error was given to d. */
+#define IR_PASS_DECLARE(name, form) \
+	bool ir_pass_##name(struct ir_func *f, const struct ir_pass_options *o, struct diags *d);
+IR_PASSES(IR_PASS_DECLARE)
+#undef IR_PASS_DECLARE
 /* clang-format on */

@@ -26,16 +26,11 @@ static struct ir_value *own_rows(struct ir_func *f, struct ir_value *v)
 	return s;
 }
 
-static bool has_rows(const struct ir_value *v, enum ir_place p)
-{
-	return v->type.ndim == 2 && v->type.place == p;
-}
-
 static void place_work(struct ir_func *f, struct ir_value *v)
 {
 	ir_set_type(f, v);
 	for (unsigned i = 0; v->type.place == IR_SHARDED && i < v->nsrc; i++)
-		if (has_rows(v->src[i], IR_REPLICATED))
+		if (ir_has_rows(v->src[i], IR_REPLICATED))
 			v->src[i] = own_rows(f, v->src[i]);
 }
 
@@ -43,9 +38,9 @@ static void place_out(struct ir_func *f, struct ir_value *v, struct diags *d)
 {
 	enum ir_place want = f->param[v->param].type.place;
 
-	if (want == IR_REPLICATED && has_rows(v->src[0], IR_SHARDED))
+	if (want == IR_REPLICATED && ir_has_rows(v->src[0], IR_SHARDED))
 		ir_gather_at(f, v, v->src[0], d);
-	else if (want != IR_REPLICATED && has_rows(v->src[0], IR_REPLICATED))
+	else if (want != IR_REPLICATED && ir_has_rows(v->src[0], IR_REPLICATED))
 		v->src[0] = own_rows(f, v->src[0]);
 	v->type = v->src[0]->type;
 }
@@ -85,7 +80,7 @@ static bool has_forms(const struct ir_func *f)
 	}
 	for (const struct ir_value *v = f->first; v; v = v->next) {
 		more |= ir_op_info[v->op].kind == IR_KIND_COLL;
-		sharded |= has_rows(v, IR_SHARDED);
+		sharded |= ir_has_rows(v, IR_SHARDED);
 	}
 	return more || (sharded && whole);
 }

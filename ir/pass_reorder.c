@@ -27,11 +27,6 @@ struct reorder {
 	unsigned moved;      /* all_reduces that became reduce_scatter */
 };
 
-static bool has_rows(const struct ir_value *v, enum ir_place p)
-{
-	return v->type.ndim == 2 && v->type.place == p;
-}
-
 /* The partial value (or, in turn, the value) that needs all rows of v on every rank; NULL: own rows
  * will do. */
 static struct ir_value *needs_whole(const struct reorder *r, const struct ir_value *v)
@@ -49,7 +44,7 @@ static void find_whole(struct reorder *r)
 		if (v->type.place == IR_PARTIAL)
 			needs = v;
 		for (unsigned i = 0; needs && i < v->nsrc; i++)
-			if (has_rows(v->src[i], IR_REPLICATED))
+			if (ir_has_rows(v->src[i], IR_REPLICATED))
 				ir_map_put(&r->whole, v->src[i], needs);
 	}
 }
@@ -62,7 +57,7 @@ static bool applies(struct reorder *r, enum ir_rows rows)
 	for (struct ir_value *v = r->f->first; v; v = v->next) {
 		struct ir_value *needs = needs_whole(r, v);
 
-		own |= has_rows(v, IR_SHARDED);
+		own |= ir_has_rows(v, IR_SHARDED);
 		if (v->op != IR_OP_ALL_REDUCE || rows == IR_ROWS_ALL)
 			continue;
 		any = true;
@@ -88,7 +83,7 @@ static struct ir_value *own_rows(struct reorder *r, struct ir_value *v)
 	struct ir_value *s;
 
 	v = ir_resolve(v);
-	if (!has_rows(v, IR_REPLICATED))
+	if (!ir_has_rows(v, IR_REPLICATED))
 		return v;
 	if (v->op == IR_OP_ALL_GATHER)
 		return v->src[0];

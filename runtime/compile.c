@@ -65,7 +65,7 @@ static enum status check_arguments(struct job *j)
 		        j, "protocol", protocol,
 		        arena_printf(&j->scratch, "auto, %s", cg_protocol_names(&j->scratch, ~0u)));
 	if (m < 0)
-		return usage(j, "order", order, "formal, hw, strict");
+		return usage(j, "order", order, cg_order_names(&j->scratch));
 	j->cg.protocol = (enum cg_protocol)p;
 	j->cg.order = (enum cg_order)m;
 	return ST_OK;

@@ -1,5 +1,6 @@
 /* A fuzz target: any bytes at all.  It aborts when something holds that must not. */
 #pragma once
+#include "support/arena.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,3 +16,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 			abort();                                                           \
 		}                                                                          \
 	} while (0)
+
+/* Most targets: check(arena, data, size), in 256 MB. */
+#define FUZZ_IN_ARENA(check)                                         \
+	int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) \
+	{                                                            \
+		struct arena a;                                      \
+                                                                     \
+		arena_init(&a, (size_t)256 << 20);                   \
+		if (!setjmp(a.oom))                                  \
+			check(&a, (const char *)data, size);         \
+		arena_free(&a);                                      \
+		return 0;                                            \
+	}

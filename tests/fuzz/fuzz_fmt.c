@@ -19,21 +19,14 @@ static struct strbuf *layout(struct arena *a, const char *text, size_t n)
 	return out;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void check(struct arena *a, const char *text, size_t size)
 {
-	struct strbuf *once, *twice;
-	struct arena a;
+	struct strbuf *once = layout(a, text, size), *twice;
 
-	arena_init(&a, (size_t)256 << 20);
-	if (setjmp(a.oom)) {
-		arena_free(&a);
-		return 0;
-	}
-	once = layout(&a, (const char *)data, size);
-	if (once) {
-		twice = layout(&a, once->s, once->n);
-		MUST(twice && twice->n == once->n && !memcmp(twice->s, once->s, once->n));
-	}
-	arena_free(&a);
-	return 0;
+	if (!once)
+		return;
+	twice = layout(a, once->s, once->n);
+	MUST(twice && twice->n == once->n && !memcmp(twice->s, once->s, once->n));
 }
+
+FUZZ_IN_ARENA(check)

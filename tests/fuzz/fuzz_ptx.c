@@ -28,13 +28,4 @@ static void check(struct arena *a, const char *text, size_t size)
 	MUST(strcmp(once.s, twice.s) == 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-	struct arena a;
-
-	arena_init(&a, (size_t)256 << 20);
-	if (!setjmp(a.oom))
-		check(&a, (const char *)data, size);
-	arena_free(&a);
-	return 0;
-}
+FUZZ_IN_ARENA(check)
