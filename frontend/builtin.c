@@ -27,7 +27,7 @@ static int public_op(const char *name)
 
 bool fe_is_callable_name(const char *name)
 {
-	return public_op(name) >= 0 || fe_builtin_find(name) >= 0 || !strcmp(name, "gemm");
+	return public_op(name) >= 0 || fe_builtin_find(name) >= 0 || !strcmp(name, FE_GEMM);
 }
 
 bool fe_reserved(const char *name)
@@ -121,7 +121,7 @@ void fe_suggest(const struct fe_ctx *cx, const char *name, enum fe_want want)
 	for (int i = 0; want == FE_WANT_CALL && i < FE_NBUILTINS; i++)
 		add(&l, fe_builtin_name[i]);
 	if (want == FE_WANT_KERNEL)
-		add(&l, "gemm");
+		add(&l, FE_GEMM);
 	if (want == FE_WANT_VALUE && note_later(cx, name))
 		return;
 	near = nearest_name(name, l.s, l.n);

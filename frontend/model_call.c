@@ -364,7 +364,7 @@ bool fe_model_call(struct fe_model *m, const struct ast *e, struct fe_mtype resu
 		         "a model is made of kernels, gemm(x, w) and opaque nodes");
 		return false;
 	}
-	if (!strcmp(e->name, "gemm")) {
+	if (!strcmp(e->name, FE_GEMM)) {
 		result[0] = call_gemm(m, e);
 		return true;
 	}

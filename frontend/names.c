@@ -122,7 +122,7 @@ static void walk_callee(struct walk *w, const struct ast *e)
 {
 	struct fe_symbol *y = fe_scope_find(&w->local, e->name), *fn;
 
-	if (fe_is_callable_name(e->name) && strcmp(e->name, "gemm"))
+	if (fe_is_callable_name(e->name) && strcmp(e->name, FE_GEMM))
 		return;
 	if (ir_dtype_by_name(e->name, strlen(e->name)) >= 0)
 		return;

@@ -121,6 +121,9 @@ struct fe_ctx {
 	bool in_model;               /* tp has a value (perhaps FE_UNKNOWN) */
 };
 
+/* The one callable of models that is neither operation, function nor kernel. */
+#define FE_GEMM "gemm"
+
 /* ---- diagnostics ---- */
 
 /* An error in cx, with a note for each call that led there; `fix` may be NULL. */

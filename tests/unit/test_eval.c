@@ -2,6 +2,7 @@
  * formats). */
 #include "tests/unit/unit.h"
 #include "ir/eval.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,10 +165,30 @@ static void approximations_have_the_bounds_of_the_table(void **state)
 	assert_true(err == 3.0 * ulp);
 	x = 0.0;
 	assert_true(isinf(apply(IR_OP_RSQRT, 1, &x, &err)) && err == 0.0);
+	x = -0.0; /* as IEEE 754 has it, and PTX */
+	assert_true(apply(IR_OP_RSQRT, 1, &x, &err) == -(double)INFINITY && err == 0.0);
 	x = -1.0;
 	assert_true(isnan(apply(IR_OP_RSQRT, 1, &x, &err)) && err == 0.0);
 	v = apply(IR_OP_TANH, 1, &x, &err);
 	assert_true(fabs(v - tanh(-1.0)) <= ulp && err >= 0x1p-21 && err < 0x1p-20);
+}
+
+/* What ops.def grants exp does not reach from its first infinity back to FLT_MAX; its last finite
+ * value may be an infinity. */
+static void an_exp_that_overflows_overflows_everywhere(void **state)
+{
+	float last = logf(FLT_MAX);
+	double x, err, v;
+
+	(void)state;
+	if (exp((double)last) > (double)FLT_MAX)
+		last = nextafterf(last, 0.0f);
+	x = (double)nextafterf(last, INFINITY);
+	assert_true(exp(x) - 4.0 * 0x1p104 > 0x1.ffffffp127); /* where f32 rounds to infinity */
+	assert_true(isinf(apply(IR_OP_EXP, 1, &x, &err)) && err == 0.0);
+	x = (double)last;
+	v = apply(IR_OP_EXP, 1, &x, &err);
+	assert_true(isfinite(v) && err >= 4.0 * 0x1p104);
 }
 
 static void minimum_and_maximum_pass_over_a_nan(void **state)
@@ -672,6 +693,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(arithmetic_is_that_of_f32_and_its_bits_are_fixed),
 	        cmocka_unit_test(approximations_have_the_bounds_of_the_table),
+	        cmocka_unit_test(an_exp_that_overflows_overflows_everywhere),
 	        cmocka_unit_test(minimum_and_maximum_pass_over_a_nan),
 	        cmocka_unit_test(a_select_on_an_undecided_comparison_is_bounded_by_both_sides),
 	        cmocka_unit_test(a_quotient_near_a_pole_is_unknown),
