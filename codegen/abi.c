@@ -204,6 +204,11 @@ static uint64_t hash_plan(uint64_t h, const struct cg_plan *p)
 
 	const uint64_t more[] = {p->sum_ranks, p->xchg_row, p->pdl, p->rows_in_memory};
 
+	if (p->dynamic) {
+		const uint64_t ring[] = {p->dynamic, p->ring_stages, p->ring_ranks, p->ring_out};
+
+		h = HASH(h, ring);
+	}
 	h = hash_text(HASH(h, x), p->target->name);
 	return p->sum_ranks || p->pdl || p->rows_in_memory ? HASH(h, more) : h;
 }

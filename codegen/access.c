@@ -413,6 +413,10 @@ void cg_store_vec(struct cg_emit *e, struct cg_value *v, unsigned vec)
 
 	cg_at(e, v);
 	gather_regs(e, &sh, src, vec, reg);
+	if (all && e->ops->stages && e->ops->stages(e, v)) {
+		e->ops->stage(e, v, &sh, as.ratio, vec, reg);
+		return;
+	}
 	n = targets(e, v->ir->param, all, addr);
 	cg_guard_vec(e, as.ratio, vec);
 	for (unsigned k = 0; k < n; k++)

@@ -83,7 +83,11 @@ struct cg_plan {
 	unsigned vecs;    /* vectors a thread holds of a row */
 	unsigned in_flight; /* rows in flight per CTA (slots of the unrolled loop) */
 	unsigned stages;    /* row reductions in sequence, + 1 */
-	unsigned smem;      /* bytes of shared memory */
+	unsigned smem;      /* bytes of static shared memory */
+	unsigned dynamic;   /* of dynamic shared memory, which a launch has to ask for */
+	unsigned ring_stages,
+	        ring_ranks; /* p2p-bulk: stages of the ring, ranks whose rows are in one */
+	unsigned ring_out;  /* bytes of the staging buffers of results */
 	unsigned max_ctas;
 	bool own_rows;            /* the row domain: own rows, or all rows (nothing sharded) */
 	bool communicates;        /* has barriers */

@@ -67,6 +67,14 @@ struct cg_protocol_ops {
 	/* At the beginning of a row: makes the summed values. */
 	bool (*consume)(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
 	bool (*exit)(struct cg_emit *e);
+	/* Shared memory of its own, once the shape is known; false with a diagnostic. */
+	bool (*plan)(struct cg_plan *p, const struct cg_rowprog *rp, struct diags *d);
+	/* Stores that it makes itself, vector by vector: registers as `sh` has them. */
+	bool (*stages)(const struct cg_emit *e, const struct cg_value *v);
+	void (*stage)(struct cg_emit *e, const struct cg_value *v, const struct cg_shape *sh,
+	              unsigned ratio, unsigned vec, const struct ptx_opnd *reg);
+	/* At the end of a row. */
+	bool (*row_end)(struct cg_emit *e);
 };
 
 struct cg_emit {
@@ -99,6 +107,7 @@ struct cg_emit {
 	struct ptx_opnd *acc;    /* by value: two accumulators each */
 	struct ptx_opnd flag;    /* shared word: the entry barrier's verdict */
 	struct cg_push *push;    /* of proto_push.c */
+	struct cg_bulk *bulk;    /* of proto_bulk.c */
 };
 
 /* proto.c */
@@ -215,11 +224,21 @@ bool cg_barrier_entry(struct cg_emit *e,
                       struct ptx_opnd leave); /* jumps to `leave` when the workspace is dead */
 bool cg_barrier_exit(struct cg_emit *e);
 
-/* proto_p2p.c, proto_push.c */
+/* proto_p2p.c, proto_push.c, proto_bulk.c */
 bool cg_p2p_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
 bool cg_push_entry(struct cg_emit *e, struct ptx_opnd leave);
 bool cg_push_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
 bool cg_push_exit(struct cg_emit *e);
+bool cg_bulk_check(const struct cg_rowprog *rp, const struct cg_plan *p, struct arena *a,
+                   struct diags *d);
+bool cg_bulk_plan(struct cg_plan *p, const struct cg_rowprog *rp, struct diags *d);
+bool cg_bulk_entry(struct cg_emit *e, struct ptx_opnd leave);
+bool cg_bulk_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
+bool cg_bulk_stages(const struct cg_emit *e, const struct cg_value *v);
+void cg_bulk_stage(struct cg_emit *e, const struct cg_value *v, const struct cg_shape *sh,
+                   unsigned ratio, unsigned vec, const struct ptx_opnd *reg);
+bool cg_bulk_row_end(struct cg_emit *e);
+bool cg_bulk_exit(struct cg_emit *e);
 uint32_t cg_push_row(const struct cg_rowprog *rp); /* plan.xchg_row */
 
 /* loop.c */

@@ -250,6 +250,8 @@ static bool emit_loop(struct cg_emit *e, struct ptx_opnd leave)
 			return false;
 		for (unsigned l = 0; l < e->rp->nlevel; l++)
 			emit_level(e, &e->slot[s], l);
+		if (e->ops->row_end && !e->ops->row_end(e))
+			return false;
 		ptx_put_add(f, PTX_T_u32, row, row, e->grid);
 	}
 	ptx_bra(f, again);

@@ -278,6 +278,8 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	bytes = row_bytes(p, rp);
 	want = bytes ? (unsigned)((BYTES_IN_FLIGHT + bytes - 1) / bytes) : 1;
 	p->in_flight = want < 1 ? 1 : want > MAX_IN_FLIGHT ? MAX_IN_FLIGHT : want;
+	if (cg_ops(p)->plan && p->in_flight > 2) /* the ring has the rows; what is left is small */
+		p->in_flight = 2;
 	if (o->in_flight)
 		p->in_flight = o->in_flight;
 	while (estimate(p, rp) + MARGIN > limit && p->in_flight > 1 && !o->in_flight)
@@ -297,6 +299,8 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	p->keep_weights = p->est_regs + weight_regs(p, rp) + MARGIN <= limit;
 	p->bytes_in_flight = row_bytes(p, rp) * p->in_flight;
 	p->smem = smem_bytes(p, rp);
+	if (cg_ops(p)->plan && !cg_ops(p)->plan(p, rp, d))
+		return false;
 	p->why = arena_printf(a, "%u elements a thread; %u registers estimated of %u; %s",
 	                      p->vecs * p->elems, p->est_regs, limit,
 	                      p->in_flight == want || o->in_flight
@@ -374,6 +378,12 @@ void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
 		              p->tp * p->xchg_row);
 	if (p->pdl)
 		strbuf_printf(out, "  programmatic dependent launch: %s\n", cg_pdl_name(p->pdl));
+	if (p->dynamic)
+		strbuf_printf(out,
+		              "  ring of %u stages x %u ranks, results staged in %u bytes: %u "
+		              "bytes of dynamic "
+		              "shared memory\n",
+		              p->ring_stages, p->ring_ranks, p->ring_out, p->dynamic);
 	strbuf_printf(out, "  shared memory %u bytes, at most %u CTAs, about %u registers\n",
 	              p->smem, p->max_ctas, p->est_regs);
 	strbuf_printf(out, "  chosen: %s\n", p->why);

@@ -104,6 +104,11 @@ static const struct cg_protocol_ops ops[CG_NPROTOCOLS] = {
 		.sums = CG_ARG_PEERS, .gathers = CG_ARG_PEERS, .ws = CG_ARG_WS_PEERS, .xchg = CG_NARGS,
 		.ahead = true, .entry = cg_barrier_entry, .consume = cg_p2p_consume, .exit = cg_barrier_exit,
 	},
+	[CG_P2P_BULK] = {
+		.sums = CG_ARG_PEERS, .gathers = CG_ARG_PEERS, .ws = CG_ARG_WS_PEERS, .xchg = CG_NARGS,
+		.check = cg_bulk_check, .plan = cg_bulk_plan, .entry = cg_bulk_entry, .consume = cg_bulk_consume,
+		.stages = cg_bulk_stages, .stage = cg_bulk_stage, .row_end = cg_bulk_row_end, .exit = cg_bulk_exit,
+	},
 	[CG_PUSH] = {
 		.sums = CG_ARG_UC, .gathers = CG_ARG_PEERS, .ws = CG_ARG_WS_PEERS, .xchg = CG_ARG_XCHG_PEERS,
 		.entry = cg_push_entry, .consume = cg_push_consume, .exit = cg_push_exit,
@@ -167,7 +172,8 @@ static void mark_sums(struct cg_plan *p, const struct cg_rowprog *rp)
 		if (rp->val[i].ir->op == IR_OP_LOAD_SUM) {
 			rp->val[i].summed = true;
 			rp->val[i].first = rp->val[i].used ? 0 : rp->val[i].first;
-			p->sum_ranks = p->tp < CG_MAX_ADDENDS ? p->tp : CG_MAX_ADDENDS;
+			p->sum_ranks = cg_ops(p)->plan     ? 1 /* from shared memory */
+			               : p->tp < CG_MAX_ADDENDS ? p->tp : CG_MAX_ADDENDS;
 		}
 }
 

@@ -105,6 +105,7 @@ void rt_keep_kernel(struct plait_code *c, struct rt_kernel *to, struct cg_kernel
 	        .cols = k->plan.cols,
 	        .contract = k->contract,
 	        .communicates = k->plan.communicates,
+	        .dynamic_bytes = k->plan.dynamic,
 	};
 	keep_params(a, to, k);
 }

@@ -120,6 +120,7 @@ struct plait_kernel_info {
 	int64_t cols;            /* row length */
 	uint64_t contract;       /* equal on all ranks, or they must not launch together */
 	bool communicates;       /* needs a workspace, and all ranks to launch it */
+	uint32_t dynamic_bytes;  /* of dynamic shared memory: a launch asks for them */
 };
 
 #define PLAIT_KERNEL_INFO_INIT                                  \

@@ -156,6 +156,9 @@ static void kernel_of(struct strbuf *out, struct arena *a, const struct pipe_ker
 	strbuf_printf(out, "#define %s_RANKS %uu\n", big, p->tp);
 	strbuf_printf(out, "#define %s_BLOCK %uu\n", big, p->threads);
 	strbuf_printf(out, "#define %s_MAX_GRID %uu\n", big, p->max_ctas);
+	if (p->dynamic)
+		strbuf_printf(out, "#define %s_DYNAMIC_BYTES %uu /* of shared memory */\n", big,
+		              p->dynamic);
 	strbuf_printf(out, "#define %s_SHARED_BYTES %uu /* static */\n", big, p->smem);
 	strbuf_printf(out, "#define %s_ALL_ROWS %d\n", big, pk->rows == IR_ROWS_ALL);
 	strbuf_printf(out, "#define %s_CONTRACT UINT64_C(0x%016" PRIx64 ")\n\n", big, k->contract);

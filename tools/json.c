@@ -144,6 +144,8 @@ static void add_plan(cJSON *to, const struct cg_plan *p)
 	add_number(o, "rows_in_flight", p->in_flight);
 	add_number(o, "stages", p->stages);
 	add_number(o, "shared_bytes", p->smem);
+	if (p->dynamic)
+		add_number(o, "dynamic_bytes", p->dynamic);
 	add_number(o, "max_ctas", p->max_ctas);
 	cJSON_AddBoolToObject(o, "own_rows", p->own_rows);
 	cJSON_AddBoolToObject(o, "communicates", p->communicates);

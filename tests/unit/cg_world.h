@@ -113,7 +113,8 @@ static inline void world_launch(struct world *w, struct loaded l, unsigned rank,
 
 		memcpy(block + g->offset, from, g->size);
 	}
-	sim_launch(w->sim, rank, 0, l.s, grid, l.k->plan.threads, block, l.k->param_bytes);
+	sim_launch_dynamic(w->sim, rank, 0, l.s, grid, l.k->plan.threads, l.k->plan.dynamic, block,
+	                   l.k->param_bytes);
 }
 
 static inline void world_run(struct world *w)

@@ -83,7 +83,8 @@ static void launch(struct world *w, struct loaded l, unsigned rank, uint32_t T, 
 
 		memcpy(block + g->offset, &v, g->size);
 	}
-	sim_launch(w->sim, rank, 0, l.s, grid, l.k->plan.threads, block, l.k->param_bytes);
+	sim_launch_dynamic(w->sim, rank, 0, l.s, grid, l.k->plan.threads, l.k->plan.dynamic, block,
+	                   l.k->param_bytes);
 }
 
 static void run(struct world *w)
