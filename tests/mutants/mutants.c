@@ -1,11 +1,12 @@
 /*
- * Mutants: the PTX of llama3-70b's add_norm, broken on purpose in one place each.  verify must fail
+ * Mutants: the PTX of llama3-70b's add_norm, by mm-twoshot and (bulk.c) p2p-bulk, broken on purpose in one place each.  verify must fail
  * on every one and name a line of the PTX (or, where the broken thing is a line that is gone, the
  * statement of the spec), and must pass the text as it was.  A pattern that is not found in the text
  * fails the test, so that it keeps up with code generation.
  *
  *	mutants SPEC [NAME]    a line of TAP for each
  */
+#include "tests/mutants/mutants.h"
 #include "tools/pipeline.h"
 #include "tools/verify.h"
 #include <math.h>
@@ -370,10 +371,7 @@ static bool shared_shifted(struct ptx_fn *f)
 	return move(nth(f, is_put_shared, 0), 4);
 }
 
-static const struct {
-	const char *name;
-	bool (*apply)(struct ptx_fn *f);
-} mutants[] = {
+static const struct mutant mutants[] = {
         {"no entry barrier", no_entry_barrier},
         {"no exit barrier", no_exit_barrier},
         {"no arrival at the entry", no_arrival},
@@ -407,9 +405,8 @@ static const struct {
         {"output written a vector before", output_shifted},
         {"sqrt for rsqrt", sqrt_for_rsqrt},
         {"row stride too short", wrong_stride},
+        {NULL, NULL},
 };
-
-#define NMUTANTS (sizeof mutants / sizeof *mutants)
 
 /* ---- running them ---- */
 
@@ -443,22 +440,22 @@ static struct ptx_module *parse(struct bench *b, const char *name, const char *t
 	return s ? ptx_parse(b->p.a, &b->p.d, s) : NULL;
 }
 
-static void run_mutant(struct bench *b, size_t k)
+static void run_mutant(struct bench *b, const struct mutant *x)
 {
 	struct ptx_module *m = parse(b, "original", b->text);
 	const struct vf_failure *f;
 	struct vf_result r;
 	struct strbuf text;
 
-	if (!m || !mutants[k].apply(m->fn)) {
-		report(b, mutants[k].name, "the pattern is not in the text any more", "");
+	if (!m || !x->apply(m->fn)) {
+		report(b, x->name, "the pattern is not in the text any more", "");
 		return;
 	}
 	strbuf_init(&text, b->p.a);
 	ptx_print(m, &text);
-	m = parse(b, mutants[k].name, text.s);
+	m = parse(b, x->name, text.s);
 	if (!m || !strcmp(text.s, b->text)) {
-		report(b, mutants[k].name, m ? "it changes nothing" : "it does not parse", "");
+		report(b, x->name, m ? "it changes nothing" : "it does not parse", "");
 		return;
 	}
 	vf_run(b->d, m, text.s, b->p.a, &r);
@@ -466,23 +463,32 @@ static void run_mutant(struct bench *b, size_t k)
 	strbuf_init(&text, b->p.a);
 	if (f->kind != VF_GOOD)
 		vf_print_failure(f, b->p.args->spec, &text);
-	report(b, mutants[k].name,
+	report(b, x->name,
 	       f->kind == VF_GOOD          ? "verify passes it"
 	       : !f->line && !f->spec_line ? "the report names no line"
 	                                   : NULL,
 	       text.s);
 }
 
+static void run_all(struct bench *b, const struct mutant *x, const char *only)
+{
+	for (; x->name; x++)
+		if (!only || !strcmp(only, x->name))
+			run_mutant(b, x);
+}
+
 static bool prepare(struct bench *b)
 {
-	static const int64_t tokens[] = {5, 9};
+	static const int64_t few[] = {5, 9}, many[] = {5, 77};
+	const bool bulk = b->p.args->protocol == CG_P2P_BULK; /* goes round its ring, on one CTA */
 	static struct vf_kernel vk;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct vf_options o = {.tp = 4,
-	                       .tokens = tokens,
+	                       .tokens = bulk ? many : few,
 	                       .ntokens = 2,
-	                       .launches = 5,
-	                       .schedules = 24,
+	                       .launches = bulk ? 2 : 5,
+	                       .schedules = bulk ? 10 : 24,
+	                       .ctas = bulk ? 1 : 0,
 	                       .sum = -1,
 	                       .threads = cpus > 0 ? (unsigned)cpus : 1};
 	struct strbuf text;
@@ -557,13 +563,17 @@ int main(int argc, char **argv)
 	args.target = cg_target_by_name("sm_90");
 	pipe_init(&b.p, &arena, &args);
 	if (prepare(&b))
-		for (size_t k = 0; k < NMUTANTS; k++)
-			if (argc < 3 || !strcmp(argv[2], mutants[k].name))
-				run_mutant(&b, k);
+		run_all(&b, mutants, argc < 3 ? NULL : argv[2]);
 	if (b.d)
 		wrong_pass(&b);
-	printf("1..%u\n", b.test);
 	vf_data_free(b.d);
+	b.d = NULL;
+	args.protocol = CG_P2P_BULK;
+	pipe_init(&b.p, &arena, &args);
+	if (prepare(&b))
+		run_all(&b, bulk_mutants, argc < 3 ? NULL : argv[2]);
+	vf_data_free(b.d);
+	printf("1..%u\n", b.test);
 	arena_free(&arena);
 	return b.failed != 0;
 }
