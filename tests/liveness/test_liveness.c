@@ -148,8 +148,8 @@ static void launch(struct world *w, struct side *s, const struct kernel *k, unsi
 {
 	const uint8_t *block = vf_arguments(&s->mem, k->k, s->at, T, rank, &w->a);
 
-	sim_launch(w->sim, rank, s->stream, k->s, cg_grid(&k->k->plan, T, wish), k->k->plan.threads,
-	           block, k->k->param_bytes);
+	sim_launch_dynamic(w->sim, rank, s->stream, k->s, cg_grid(&k->k->plan, T, wish),
+	                   k->k->plan.threads, k->k->plan.dynamic, block, k->k->param_bytes);
 }
 
 static void run(struct world *w)
