@@ -193,6 +193,8 @@ static const struct refused refusals[] = {
 	{"kernel k(x: bf16[T, 131072]) -> y: bf16[T, 131072] { out y = x * rsqrt(row_dot(x, x)); }", "E808", CG_AUTO, "sm_90", 8},
 	{"kernel k(x: bf16[T, 128] partial) -> y: bf16[T, 128] replicated { out y = all_reduce(x); }", "E809", CG_LOCAL, "sm_90", 8},
 	{"kernel k(x: bf16[T, 128] partial) -> y: bf16[T, 128] replicated { out y = all_reduce(x); }", "E809", CG_AUTO, "sm_80", 8},
+	{"kernel k(x: bf16[T, 128] partial) -> y: bf16[T, 128] replicated { out y = all_reduce(x); }", "E809", CG_P2P_BULK, "sm_80", 8},
+	{"kernel k(x: bf16[T, 124] partial) -> y: bf16[T, 124] replicated { out y = all_reduce(x); }", "E809", CG_P2P_BULK, "sm_90", 8},
 	{"kernel k(x: bf16[T, 128] partial) -> y: f32[T, 128] replicated { out y = all_reduce(x, out = f32); }", "E809",
 	 CG_AUTO, "sm_90", 8},
 	{"kernel k(x: bf16[T, 128] partial) -> y: bf16[T, 128] replicated { deterministic; out y = all_reduce(x); }", "E809",
