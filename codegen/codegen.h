@@ -157,6 +157,13 @@ struct cg_kernel {
 enum status cg_compile(const struct ir_func *f, const struct cg_options *o, struct arena *a,
                        struct diags *d, struct cg_kernel **out);
 
+/*
+ * The kernel that gathers a carried parameter: `export_PARAM`(PARAM, out PARAM_whole), in
+ * IR_FORM_SOURCE, alone in a module of its own (f->module) in the arena.  In own rows it is
+ * store_all(load(PARAM)); in all rows a copy.
+ */
+struct ir_func *cg_export(const struct ir_func *f, unsigned param, struct arena *a);
+
 /* CTAs to launch for T rows, given a wish (0: one a row, at most 64): a pure function, the same on
  * all ranks, at least 1. */
 unsigned cg_grid(const struct cg_plan *p, uint64_t T, unsigned ctas);

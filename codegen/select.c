@@ -393,7 +393,7 @@ void cg_print_select(const struct cg_case *c, struct arena *a, struct strbuf *ou
 		              (unsigned long long)T, cg_costs_text(c, T, a));
 	}
 	for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++)
-		if (c->why_not[p])
+		if (c->why_not[p] && p != CG_LOCAL)
 			strbuf_printf(out, "  not %s: %s\n", cg_protocol_name((enum cg_protocol)p),
 			              c->why_not[p]);
 }

@@ -156,6 +156,12 @@ static const char *set_form(struct args *a, const char *s)
 	return "own, all or auto";
 }
 
+static const char *set_multicast(struct args *a, const char *s)
+{
+	a->multicast = strcmp(s, "yes") ? MULTICAST_NO : MULTICAST_YES;
+	return strcmp(s, "yes") && strcmp(s, "no") ? "yes or no" : NULL;
+}
+
 static const char *set_order(struct args *a, const char *s)
 {
 	int o = cg_order_by_name(s);
@@ -200,6 +206,7 @@ static const char *set_emit(struct args *a, const char *s)
 static const char *set_kernel(struct args *a, const char *s)  { a->kernel = s;        return NULL; }
 static const char *set_out(struct args *a, const char *s)     { a->out = s;           return NULL; }
 static const char *set_stop(struct args *a, const char *s)    { a->stop_after = s;    return NULL; }
+static const char *set_export(struct args *a, const char *s)  { a->export = s;        return NULL; }
 static const char *set_ptx(struct args *a, const char *s)     { a->ptx = s;           return NULL; }
 static const char *set_chain(struct args *a, const char *s)   { a->chain = s;         return NULL; }
 static const char *set_json(struct args *a, const char *s)    { (void)s; a->json = true;        return NULL; }
@@ -222,14 +229,16 @@ static const struct {
 	{"target", "SM", set_target, CMD_COMPILE | CMD_VERIFY, "the GPU, as sm_90 (the default)"},
 	{"protocol", "P", set_protocol, CMD_COMPILE | CMD_VERIFY, "how ranks exchange rows (default: auto); several, as a,b: each of them"},
 	{"form", "F", set_form, CMD_COMPILE | CMD_VERIFY, "which rows a rank works on: own, all, or auto (the default): what the protocol needs"},
+	{"multicast", "YES", set_multicast, CMD_COMPILE | CMD_VERIFY, "whether auto may take multicast: yes (the default from sm_90 on, unless the environment switches it off) or no"},
 	{"order", "O", set_order, CMD_COMPILE | CMD_VERIFY, "memory order: formal (the default), hw, strict"},
 	{"pdl", "P", set_pdl, CMD_COMPILE | CMD_VERIFY, "programmatic dependent launch: none (the default), wait, early"},
 	{"rows-in-memory", NULL, set_rows_in_memory, CMD_COMPILE | CMD_VERIFY, "T is read from device memory, so that one graph serves several"},
+	{"export", "PARAM", set_export, CMD_COMPILE | CMD_VERIFY, "in place of each kernel with this carried parameter, the kernel that gathers it whole"},
 	{"emit", "KIND", set_emit, CMD_COMPILE, "ast, ir, plan, ptx (the default), cubin, or bundle: a folder with all that a caller needs"},
 	{"output", "OUT", set_out, CMD_COMPILE, "file to write; - is standard output (the default); a folder gets one file a kernel"},
 	{"stop-after", "PASS", set_stop, CMD_COMPILE, "run the passes up to this one; for --emit ir"},
 	{"dump-passes", NULL, set_dump, CMD_COMPILE, "print the IR after every pass on standard error"},
-	{"tokens", "LIST", set_tokens, CMD_VERIFY, "row counts T, as 0,1,7-9,64 (default: 0,1,7,64)"},
+	{"tokens", "LIST", set_tokens, CMD_COMPILE | CMD_VERIFY, "row counts T to verify, as 0,1,7-9,64 (default: 0,1,7,64); for compile the one T that auto chooses a protocol for"},
 	{"ctas", "N", set_ctas, CMD_VERIFY, "CTAs of every launch (default: differs from launch to launch)"},
 	{"launches", "N", set_launches, CMD_VERIFY, "launches back to back in one schedule, over the row counts in turn (default: all of them, at least 4)"},
 	{"schedules", "N", set_schedules, CMD_VERIFY, "schedules to try for each kernel (default: 12)"},

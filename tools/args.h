@@ -23,6 +23,8 @@ struct args {
 	enum cg_protocol protocols[CG_NPROTOCOLS];
 	unsigned nprotocol;
 	enum form form;
+	enum { MULTICAST_AUTO, MULTICAST_NO, MULTICAST_YES } multicast; /* auto: choose.h */
+	const char *export; /* a carried parameter, of which the gathering kernel is wanted */
 	enum cg_order order;
 	enum cg_pdl pdl;
 	bool rows_in_memory;

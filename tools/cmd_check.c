@@ -1,4 +1,5 @@
 /* plait check: diagnostics of a spec; on a good one, a line for each kernel and model. */
+#include "tools/choose.h"
 #include "tools/commands.h"
 #include "frontend/ast.h"
 #include "tools/json.h"
@@ -28,6 +29,8 @@ static enum status check(struct pipe *p)
 	}
 	if (s == ST_OK)
 		s = pipe_passes(p, IR_ROWS_OWN, NULL);
+	if (s == ST_OK && p->args->remarks && p->args->tp && p->after->funcs)
+		choose_remarks(p);
 	return s == ST_OK && p->d.nerror ? ST_INPUT : s;
 }
 

@@ -76,6 +76,8 @@ static enum status emit_kernels(struct pipe *p, bool folder, int *code)
 			if (folder)
 				plan.n = 0;
 			cg_print_plan(p->kernel[i].k, &plan);
+			if (p->kernel[i].which)
+				cg_print_select(p->kernel[i].which, p->a, &plan);
 			if (folder)
 				*code = write_file(kernel_path(p, i, "plan"), plan.s, plan.n);
 		} else if (folder) {
@@ -151,6 +153,15 @@ static int wrong_pass(const struct args *args)
 	return args_wrong(args, "there is no pass '%s'; the passes are %s", args->stop_after, b.s);
 }
 
+static bool takes_auto(const struct args *args)
+{
+	bool some = args->protocol == CG_AUTO;
+
+	for (unsigned i = 0; i < args->nprotocol; i++)
+		some |= args->protocols[i] == CG_AUTO;
+	return some;
+}
+
 /* Options that do not go together: -1 when all is well. */
 static int wrong_use(const struct args *args, bool kernels)
 {
@@ -170,6 +181,10 @@ static int wrong_use(const struct args *args, bool kernels)
 		return args_wrong(args, "--emit bundle needs a folder: -o DIR");
 	if (args->nprotocol > 1 && !bundle && !plan)
 		return args_wrong(args, "several protocols go with --emit bundle or plan");
+	if (args->ntokens && (args->ntokens > 1 || !args->tokens[0]))
+		return args_wrong(args, "--tokens of compile is one row count, at least 1");
+	if (args->ntokens && !takes_auto(args))
+		return args_wrong(args, "--tokens goes with --protocol auto, which chooses by it");
 	if (args->json && !kernels)
 		return args_wrong(args, "--json is about kernels, and --emit %s ends before them",
 		                  emit);

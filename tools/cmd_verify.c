@@ -76,7 +76,9 @@ static const char *replay(const struct session *s, const struct pipe_kernel *k,
 
 	strbuf_init(&b, s->p->a);
 	strbuf_printf(&b, "plait verify %s --tp %u --tokens %s", a->spec, a->tp, tokens_text(s));
-	if (a->chain)
+	if (a->export)
+		strbuf_printf(&b, " --export %s", a->export);
+	else if (a->chain)
 		strbuf_printf(&b, " --chain %s", a->chain);
 	else
 		strbuf_printf(&b, " --kernel %s", k->k->name);
@@ -90,6 +92,8 @@ static const char *replay(const struct session *s, const struct pipe_kernel *k,
 			              cg_protocol_name(a->protocols[i]));
 	else if (a->nprotocol > 1 || a->protocol != CG_AUTO)
 		strbuf_printf(&b, " --protocol %s", cg_protocol_name(k->protocol));
+	if (a->multicast)
+		strbuf_printf(&b, " --multicast %s", a->multicast == MULTICAST_YES ? "yes" : "no");
 	if (a->order != CG_FORMAL)
 		strbuf_printf(&b, " --order %s", cg_order_name(a->order));
 	if (a->pdl)
@@ -403,6 +407,8 @@ int cmd_verify(struct args *args)
 		return args_wrong(args, "--tp is needed: the number of ranks");
 	if (args->chain && args->kernel)
 		return args_wrong(args, "--chain names the kernels, and so does --kernel");
+	if (args->chain && args->export)
+		return args_wrong(args, "--export makes one kernel, and --chain runs several");
 	if (args->ptx && args->nprotocol > 1)
 		return args_wrong(args, "--ptx has each kernel once, so one protocol goes with it");
 	pipe_init(&p, args->arena, args);

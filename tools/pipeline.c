@@ -1,5 +1,6 @@
 /* From a spec's file to kernels, step by step. */
 #include "tools/pipeline.h"
+#include "tools/choose.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,6 +85,24 @@ static bool keep_asked_for(struct ir_module *m, const char *kernel)
 	return found;
 }
 
+/* The kernel that gathers --export's parameter, in place of all others. */
+static enum status make_export(struct pipe *p)
+{
+	const char *name = p->args->export;
+
+	for (const struct ir_func *f = p->before->funcs; f; f = f->next)
+		for (unsigned i = 0; i < f->nparam; i++)
+			if (f->is_kernel && f->param[i].type.ndim == 2 &&
+			    f->param[i].type.place == IR_CARRIED &&
+			    !strcmp(f->param[i].name, name)) {
+				p->before = cg_export(f, i, p->a)->module;
+				return ST_OK;
+			}
+	diag_at(&p->d, DIAG_ERROR, DIAG_NO_KERNEL, (struct span){0, 0},
+	        "'%s' has no kernel with a carried parameter '%s'", p->src->name, name);
+	return ST_INPUT;
+}
+
 enum status pipe_lower(struct pipe *p)
 {
 	/* compile and verify look at kernels, which do not depend on tp: a model that tp does not
@@ -96,7 +115,7 @@ enum status pipe_lower(struct pipe *p)
 	if (!p->before || p->d.nerror)
 		return ST_INPUT;
 	if (keep_asked_for(p->before, p->args->kernel))
-		return ST_OK;
+		return p->args->export ? make_export(p) : ST_OK;
 	diag_at(&p->d, DIAG_ERROR, DIAG_NO_KERNEL, (struct span){0, 0}, "'%s' has no kernel '%s'",
 	        p->src->name, p->args->kernel);
 	return ST_INPUT;
@@ -133,22 +152,41 @@ enum status pipe_passes(struct pipe *p, enum ir_rows rows, struct strbuf *dump)
 	return s;
 }
 
-static enum status codegen_one(struct pipe *p, const struct ir_func *f, enum cg_protocol protocol)
+const struct ir_func *pipe_form(struct pipe *p, const char *name, enum ir_rows rows, bool stages,
+                                struct diags *d)
 {
-	struct cg_options o = {.tp = p->args->tp,
-	                       .target = p->args->target,
-	                       .protocol = protocol,
-	                       .order = p->args->order,
-	                       .pdl = p->args->pdl,
-	                       .rows_in_memory = p->args->rows_in_memory,
-	                       .max_ctas = 0,
-	                       .spec_name = p->src->name,
-	                       .places = &p->d};
-	struct pipe_kernel k = {NULL, ir_func_find(p->before, f->name), p->rows, protocol};
+	struct ir_pass_options o = {
+	        .tp = p->args->tp, .rows = rows, .hook = stages ? keep_stage : NULL, .ctx = p};
+	struct ir_module *m = ir_module_copy(p->before, p->a);
+
+	keep_asked_for(m, name);
+	p->rows = rows;
+	return ir_run_passes(m, &o, d) == ST_OK ? ir_func_find(m, name) : NULL;
+}
+
+struct cg_options pipe_options(const struct pipe *p, enum cg_protocol protocol)
+{
+	return (struct cg_options){.tp = p->args->tp,
+	                           .target = p->args->target,
+	                           .protocol = protocol,
+	                           .order = p->args->order,
+	                           .pdl = p->args->pdl,
+	                           .rows_in_memory = p->args->rows_in_memory,
+	                           .max_ctas = 0,
+	                           .spec_name = p->src->name,
+	                           .places = &p->d};
+}
+
+enum status pipe_compile(struct pipe *p, const struct ir_func *f, enum cg_protocol protocol,
+                         const struct pipe_kernel *like)
+{
+	struct cg_options o = pipe_options(p, protocol);
+	struct pipe_kernel k = *like;
 	enum status s = cg_compile(f, &o, p->a, &p->d, &k.k);
 
 	if (s != ST_OK)
 		return s;
+	k.f = ir_func_find(p->before, f->name);
 	p->kernel = arena_grow(p->a, p->kernel, p->nkernel, &p->cap_kernel, p->nkernel + 1,
 	                       sizeof *p->kernel);
 	p->kernel[p->nkernel++] = k;
@@ -157,6 +195,7 @@ static enum status codegen_one(struct pipe *p, const struct ir_func *f, enum cg_
 
 enum status pipe_codegen(struct pipe *p, enum cg_protocol protocol)
 {
+	const struct pipe_kernel like = {.rows = p->rows, .protocol = protocol};
 	enum status worst = ST_OK;
 	size_t n = p->nkernel;
 
@@ -165,7 +204,7 @@ enum status pipe_codegen(struct pipe *p, enum cg_protocol protocol)
 
 		if (!f->is_kernel)
 			continue;
-		s = codegen_one(p, f, protocol);
+		s = pipe_compile(p, f, protocol, &like);
 		if (s > worst)
 			worst = s;
 	}
@@ -194,7 +233,9 @@ enum status pipe_kernels(struct pipe *p)
 		        p->args->nprotocol ? p->args->protocols[i] : p->args->protocol;
 
 		s = pipe_passes(p, pipe_rows(p->args, protocol), NULL);
-		if (s == ST_OK)
+		if (s == ST_OK && protocol == CG_AUTO)
+			s = choose_compile(p);
+		else if (s == ST_OK)
 			s = pipe_codegen(p, protocol);
 	}
 	return s;

@@ -1,6 +1,6 @@
 /* From a spec's file to kernels: what every command does first.  Diagnostics collect in p->d. */
 #pragma once
-#include "codegen/codegen.h"
+#include "codegen/select.h"
 #include "ir/pass.h"
 #include "tools/args.h"
 
@@ -27,7 +27,8 @@ struct pipe {
 		struct cg_kernel *k;
 		const struct ir_func *f; /* of `before` */
 		enum ir_rows rows;
-		enum cg_protocol protocol; /* as asked for */
+		enum cg_protocol protocol;   /* as asked for */
+		const struct cg_case *which; /* of auto: what was chosen from; else NULL */
 	} * kernel;
 	size_t nkernel, cap_kernel;
 };
@@ -41,6 +42,16 @@ enum status pipe_lower(struct pipe *p);
 enum status pipe_passes(struct pipe *p, enum ir_rows rows, struct strbuf *dump);
 /* Appends the kernels that are asked for, with this protocol, from `after`. */
 enum status pipe_codegen(struct pipe *p, enum cg_protocol protocol);
+
+/* Appends kernel f, fused in form `rows`, by a protocol; `like` says what was asked for. */
+enum status pipe_compile(struct pipe *p, const struct ir_func *f, enum cg_protocol protocol,
+                         const struct pipe_kernel *like);
+struct cg_options pipe_options(const struct pipe *p, enum cg_protocol protocol);
+
+/* The kernel of this name alone through the passes, in a form; NULL: d says why not.  `stages`:
+ * they are kept. */
+const struct ir_func *pipe_form(struct pipe *p, const char *name, enum ir_rows rows, bool stages,
+                                struct diags *d);
 
 /* The row form that goes with a protocol, or that was asked for. */
 enum ir_rows pipe_rows(const struct args *args, enum cg_protocol protocol);
