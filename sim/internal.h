@@ -230,9 +230,11 @@ struct sim {
 	struct sim_stats stats;
 	struct sim_copy **copy, *free_copy; /* bulk copies under way */
 	size_t ncopy, cap_copy;
-	uint64_t change_at; /* SIM_PCT: the step of the next change of priorities */
-	unsigned changes;   /* that are left */
-	bool lazy_copies;   /* SIM_PCT: bulk copies get on when nobody else can */
+	uint64_t change_at;    /* SIM_PCT: the step of the next change of priorities */
+	unsigned changes;      /* that are left */
+	uint64_t pct_progress; /* and `progress` when last looked at, and turns without any since */
+	unsigned pct_idle;
+	bool lazy_copies; /* SIM_PCT: bulk copies get on when nobody else can */
 };
 
 /* ---- mem.c, shared.c ---- */

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { TURN = 64, GRACE = 24, JUMPS = 48 };
+enum { IDLE_TURNS = 32, TURN = 64, GRACE = 24, JUMPS = 48 };
 #define DEFAULT_STEPS UINT64_C(20000000000)
 #define STALL         UINT64_C(20000000)
 
@@ -284,6 +284,13 @@ static bool run_first(struct sim *s)
 			if (!first || s->rank[r].ready.w[i]->priority > first->priority)
 				first = s->rank[r].ready.w[i];
 	change_priorities(s, first);
+	/* One that spins and is not seen to wait must not keep the others from what it waits for. */
+	if (s->progress != s->pct_progress) {
+		s->pct_progress = s->progress;
+		s->pct_idle = 0;
+	} else if (++s->pct_idle % IDLE_TURNS == 0) {
+		first->priority = sim_random(s) % 32;
+	}
 	return sim_run_warp(s, first, TURN);
 }
 
