@@ -172,8 +172,9 @@ static void mark_sums(struct cg_plan *p, const struct cg_rowprog *rp)
 		if (rp->val[i].ir->op == IR_OP_LOAD_SUM) {
 			rp->val[i].summed = true;
 			rp->val[i].first = rp->val[i].used ? 0 : rp->val[i].first;
-			p->sum_ranks = cg_ops(p)->plan     ? 1 /* from shared memory */
-			               : p->tp < CG_MAX_ADDENDS ? p->tp : CG_MAX_ADDENDS;
+			p->sum_ranks = cg_ops(p)->plan          ? 1 /* from shared memory */
+			               : p->tp < CG_MAX_ADDENDS ? p->tp
+			                                        : CG_MAX_ADDENDS;
 		}
 }
 

@@ -241,7 +241,8 @@ static void golden_files_are_as_they_were(void **state)
 /* A small kernel in every protocol that sums in order of ranks. */
 static void golden_files_of_protocols_are_as_they_were(void **state)
 {
-	static const enum cg_protocol protocols[] = {CG_P2P_TWOSHOT, CG_PUSH, CG_MM_PUSH, CG_P2P_BULK};
+	static const enum cg_protocol protocols[] = {CG_P2P_TWOSHOT, CG_PUSH, CG_MM_PUSH,
+	                                             CG_P2P_BULK};
 	static const char small[] =
 	        "kernel sum(x: bf16[T, 64] partial) -> y: bf16[T, 64] replicated "
 	        "{ out y = all_reduce(x); }";
