@@ -131,7 +131,7 @@ void sim_cta_start(struct sim *s, struct sim_launch *l, unsigned index)
 			c->warp[i] = warp_new(s, c, k);
 		c->warp[i]->index = i;
 		warp_reset(c->warp[i], k, l->block - i * SIM_LANES);
-		c->warp[i]->priority = s->o.schedule == SIM_PCT ? 64 + (sim_random(s) >> 1) : 0;
+		c->warp[i]->priority = s->o.schedule == SIM_PCT ? (int64_t)(sim_random(s) >> 2) : 0;
 		sim_set_state(s, c->warp[i], SIM_READY);
 	}
 	s->rank[l->rank].resident++;

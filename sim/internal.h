@@ -155,7 +155,7 @@ struct sim_warp {
 	unsigned replica;   /* of a multimem access under way */
 	uint64_t order_key; /* of its order of replicas */
 	unsigned torn;      /* elements of a torn store that are written */
-	uint64_t priority;  /* SIM_PCT */
+	int64_t priority;   /* SIM_PCT: the highest runs */
 	uint64_t count, loads, stores, strong;
 	struct sim_back *back;
 	struct sim_poll poll[SIM_POLLS];
@@ -234,6 +234,7 @@ struct sim {
 	unsigned changes;      /* that are left */
 	uint64_t pct_progress; /* and `progress` when last looked at, and turns without any since */
 	unsigned pct_idle;
+	int64_t lowest;   /* SIM_PCT: no priority is lower */
 	bool lazy_copies; /* SIM_PCT: bulk copies get on when nobody else can */
 };
 

@@ -268,7 +268,8 @@ static void change_priorities(struct sim *s, struct sim_warp *running)
 {
 	if (s->steps < s->change_at || !s->changes)
 		return;
-	running->priority = --s->changes;
+	s->changes--;
+	running->priority = --s->lowest;
 	s->lazy_copies = sim_random(s) & 1;
 	s->change_at = s->steps + (UINT64_C(1) << (4 + sim_random(s) % 14));
 }
@@ -289,7 +290,7 @@ static bool run_first(struct sim *s)
 		s->pct_progress = s->progress;
 		s->pct_idle = 0;
 	} else if (++s->pct_idle % IDLE_TURNS == 0) {
-		first->priority = sim_random(s) % 32;
+		first->priority = --s->lowest; /* behind all others, so that each has its turn */
 	}
 	return sim_run_warp(s, first, TURN);
 }
