@@ -129,8 +129,8 @@ static op lower_tanh(em *e, const op *s)
 {
 	struct ptx_fn *f = e->f;
 	op t = ptx_ex2(f, F32, ptx_mulf(f, F32, ptx_absf(f, F32, s[0]), k(-2.0f * LOG2E)));
-	op y = ptx_mulf(f, F32, ptx_subf(f, F32, k(1.0f), t),
-	                ptx_rcp_approx(f, ptx_addf(f, F32, t, k(1.0f))));
+	op below = ptx_rcp_approx(f, ptx_addf(f, F32, t, k(1.0f)));
+	op y = ptx_mulf(f, F32, ptx_subf(f, F32, k(1.0f), t), below);
 	op sign = ptx_and(f, PTX_T_b32, ptx_mov(f, PTX_T_b32, s[0]), ptx_imm(INT64_C(0x80000000)));
 
 	return cg_bits_to_f32(e, ptx_or(f, PTX_T_b32, ptx_mov(f, PTX_T_b32, y), sign));

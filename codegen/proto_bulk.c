@@ -211,11 +211,13 @@ static void fill(struct cg_emit *e)
 		ptx_fence_mbar_init(f);
 	ptx_fence_async(f);
 	for (unsigned s = 0; s < e->p->ring_stages; s++) {
+		struct ptx_opnd full, stage;
+
 		if (s && s % b->groups == 0)
 			row = ptx_add(f, PTX_T_u32, row, e->grid);
-		issue(e, row, s % b->groups,
-		      ptx_add(f, PTX_T_u32, b->ring, ptx_imm((int64_t)s * stage_bytes(e))),
-		      ptx_add(f, PTX_T_u32, b->bar, ptx_imm(8 * (int64_t)s)));
+		full = ptx_add(f, PTX_T_u32, b->bar, ptx_imm(8 * (int64_t)s));
+		stage = ptx_add(f, PTX_T_u32, b->ring, ptx_imm((int64_t)s * stage_bytes(e)));
+		issue(e, row, s % b->groups, stage, full);
 	}
 	ptx_place(f, skip);
 	ptx_bar_sync(f, ptx_imm(0));

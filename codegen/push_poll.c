@@ -173,9 +173,9 @@ static void as_addends(struct cg_emit *e, const struct poll *q, struct ptx_opnd 
 static bool consume_value(struct cg_emit *e, struct cg_value *v, bool first)
 {
 	unsigned tp = e->p->tp, most = e->p->sum_ranks;
+	struct ptx_opnd xchg = cg_arg_load(e, CG_ARG_XCHG_UC, 0);
 	struct poll q = {.v = v,
-	                 .at = ptx_add(e->f, PTX_T_s64, cg_push_row_at(e, v, e->row.index),
-	                               cg_arg_load(e, CG_ARG_XCHG_UC, 0)),
+	                 .at = ptx_add(e->f, PTX_T_s64, cg_push_row_at(e, v, e->row.index), xchg),
 	                 .words = cg_sum_words(e->rp, v),
 	                 .vecs = cg_vecs_of(e, v)};
 	unsigned each = q.vecs * q.words;
