@@ -16,6 +16,8 @@ CHECK(USAGE);
 CHECK(ENV);
 CHECK(INTERNAL);
 CHECK(NOMEM);
+CHECK(TIMEOUT);
+CHECK(MISMATCH);
 #undef CHECK
 
 static const size_t default_limit = (size_t)1 << 30;

@@ -13,8 +13,8 @@
  *		load(plait_code_ptx(code, 0, NULL), plait_code_entry(code, 0));
  *	plait_code_free(code);
  *
- * Nothing here prints, exits, keeps global state or needs a GPU.  A handle is used by one thread at
- * a time; different handles by different threads at once.  Text that a call returns belongs to the
+ * Nothing here prints, exits or keeps global state; compiling needs no GPU.  A handle is used by one
+ * thread at a time; different handles by different threads at once.  Text that a call returns belongs to the
  * handle and is valid until it is freed.
  *
  * Structures begin with struct_size, which the caller sets to sizeof of what it was compiled with
@@ -37,6 +37,8 @@ enum plait_status {
 	PLAIT_ENV = 3,      /* the environment lacks something */
 	PLAIT_INTERNAL = 4, /* a bug of plait's: please report it with the diagnostics */
 	PLAIT_NOMEM = 5,
+	PLAIT_TIMEOUT = 6,  /* a collective was given up: see the record */
+	PLAIT_MISMATCH = 7, /* ranks differ in what they must agree on */
 };
 
 /* "0.1.0": of the library, not of this header. */
@@ -232,6 +234,135 @@ size_t plait_code_exchange_stride_at(const plait_code *c, size_t i);
 
 /* The 32-bit word that the buffer is filled with. */
 uint32_t plait_exchange_fill(void);
+
+/* ---- running on GPUs ---- */
+
+/*
+ * A communicator: the ranks of one tensor-parallel group.  One process may drive several of them
+ * (all the GPUs of a host, or several ranks on one GPU), so a handle stands for the `nlocal` ranks
+ * of this process, and a call named "collective" is made once per process, for all of them.  Below,
+ * `local` counts the ranks of this process from 0: rank first + local.
+ */
+typedef struct plait_comm plait_comm;
+typedef struct plait_buffer plait_buffer;       /* symmetric memory: the same bytes on every rank */
+typedef struct plait_stage plait_stage;         /* kernels loaded on the GPUs of a communicator */
+typedef struct plait_workspace plait_workspace; /* the state of collectives of one stream */
+
+/* A CUstream or cudaStream_t; a device address. */
+typedef void *plait_stream;
+typedef uint64_t plait_address;
+
+/*
+ * Gathers `bytes` bytes of every process, in order of processes, into recv (processes * bytes).
+ * 0: done; else the communicator fails with PLAIT_ENV.  Called by the thread that makes a
+ * collective call, never at a launch.
+ */
+typedef int (*plait_allgather_fn)(void *ctx, const void *send, void *recv, size_t bytes);
+
+enum plait_bootstrap {
+	PLAIT_BOOT_LOCAL,     /* one process has all the ranks */
+	PLAIT_BOOT_ALLGATHER, /* the caller's function */
+	PLAIT_BOOT_ENV,  /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; or those of mpirun, srun */
+	PLAIT_BOOT_NCCL, /* an ncclComm_t of the same ranks */
+};
+
+enum plait_transport { PLAIT_BY_ANY, PLAIT_BY_MULTICAST, PLAIT_BY_PEER, PLAIT_BY_NCCL };
+
+struct plait_comm_options {
+	size_t struct_size;
+	enum plait_bootstrap bootstrap;
+	unsigned size;    /* ranks of the group; 0: all of the world */
+	unsigned base;    /* PLAIT_BOOT_ENV: the group is ranks [base, base + size) of the world */
+	unsigned process; /* PLAIT_BOOT_ALLGATHER: this process's number ... */
+	unsigned processes; /* ... of so many; each has the same number of ranks */
+	plait_allgather_fn allgather;
+	void *allgather_ctx;
+	void *nccl; /* ncclComm_t */
+	const int
+	        *device; /* CUDA ordinals of this process's ranks, repeats allowed; NULL: 0, 1, ...;
+	                      with one rank a process: LOCAL_RANK */
+	unsigned nlocal; /* 0: size / processes */
+	enum plait_transport at_most; /* PLAIT_BY_PEER: never multicast; PLAIT_BY_NCCL: only NCCL */
+	uint64_t timeout_ns;          /* of a wait in a kernel, and for peers at set-up; 0: 10 s */
+};
+
+#define PLAIT_COMM_OPTIONS_INIT                                  \
+	{                                                        \
+		.struct_size = sizeof(struct plait_comm_options) \
+	}
+
+struct plait_comm_info {
+	size_t struct_size;
+	unsigned size, first, nlocal;
+	enum plait_transport transport; /* the best that all ranks have */
+	const char *why; /* how it was found; what was tried before and refused, a line each */
+};
+
+#define PLAIT_COMM_INFO_INIT                                  \
+	{                                                     \
+		.struct_size = sizeof(struct plait_comm_info) \
+	}
+
+struct plait_stage_options {
+	size_t struct_size;
+	struct plait_compile_options compile; /* of it, tp is the communicator's and target the
+	                                         GPU's; protocol NULL: chosen for each T */
+	const void *
+	        bundle; /* instead of compile.text: a bundle's bytes (plait compile --emit bundle) */
+	size_t bundle_len;
+	uint64_t max_rows;     /* the largest T of any launch */
+	const char *cache_dir; /* NULL: PLAIT_CACHE_DIR, else XDG_CACHE_HOME/plait; "": none */
+	const char *table;     /* the selection table that `plait tune` wrote; NULL: the cache's */
+	bool dependent_launch; /* programmatic dependent launch, with the early trigger */
+};
+
+#define PLAIT_STAGE_OPTIONS_INIT                                   \
+	{                                                          \
+		.struct_size = sizeof(struct plait_stage_options), \
+		.compile = PLAIT_COMPILE_OPTIONS_INIT              \
+	}
+
+/* A parameter's memory: a symmetric buffer, where plait_param_info says so, else an address. */
+struct plait_operand {
+	const plait_buffer *buffer;
+	plait_address address; /* with a buffer: an offset into it, in bytes */
+};
+
+struct plait_launch {
+	size_t struct_size;
+	unsigned local; /* which rank of this process */
+	size_t kernel;  /* as plait_code_name() counts; a carried parameter's export kernel: its
+	                    number is count + that of plait_stage_export() */
+	plait_workspace *workspace;
+	plait_stream stream;
+	const struct plait_operand *operand; /* one a parameter */
+	size_t noperand;
+	uint64_t rows; /* T, the same on all ranks */
+	plait_address
+	        rows_address; /* instead: a u32 in device memory; then rows is its largest value */
+	unsigned ctas;        /* 0: as tuned */
+	const char *protocol; /* NULL: chosen */
+};
+
+#define PLAIT_LAUNCH_INIT                                  \
+	{                                                  \
+		.struct_size = sizeof(struct plait_launch) \
+	}
+
+/* Who waited for whom. */
+struct plait_record {
+	size_t struct_size;
+	const char *what;   /* "time-out", "contract", "peer", "rows"; "" when all is good */
+	const char *kernel; /* the spec's name, or "" */
+	uint32_t rank, cta, phase, peer;
+	uint64_t expected, seen;
+	const char *text; /* one line for people */
+};
+
+#define PLAIT_RECORD_INIT                                  \
+	{                                                  \
+		.struct_size = sizeof(struct plait_record) \
+	}
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,8 @@ static const char *const texts[] = {
         [ST_ENV] = "the environment lacks something that is needed",
         [ST_INTERNAL] = "a bug of plait's",
         [ST_NOMEM] = "out of memory",
+        [ST_TIMEOUT] = "a rank did not come in time",
+        [ST_MISMATCH] = "ranks differ in what they must agree on",
 };
 
 const char *status_text(enum status s)

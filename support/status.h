@@ -8,6 +8,8 @@ enum status {
 	ST_ENV = 3,      /* the environment lacks something: a library, a GPU, a file system */
 	ST_INTERNAL = 4, /* a bug of plait's */
 	ST_NOMEM = 5,    /* out of memory; the program maps it to exit code 3 */
+	ST_TIMEOUT = 6,  /* ranks did not come, or a collective was given up */
+	ST_MISMATCH = 7, /* ranks differ in what they must agree on */
 };
 
 /* One English phrase for `s`, never NULL. */
