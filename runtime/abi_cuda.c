@@ -1,8 +1,8 @@
 /*
- * A test, not part of the library: runtime/cuda_abi.h against the vendor's <cuda.h>, where there is one.
+ * A test, not part of the library: runtime/abi.h against the vendor's <cuda.h>, where there is one.
  * It compiles only if all agree.
  */
-#include "runtime/cuda_abi.h"
+#include "runtime/abi.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 
 #define CUDA_VALUE(name, value)       _Static_assert((int)RT_CU_##name == (int)CU_##name, #name);
 #define CUDA_ERROR_VALUE(name, value) _Static_assert((int)CUDA_ERROR_##name == (value), #name);
-#include "runtime/cuda_value.def"
+#include "runtime/abi_value.def"
 
 #define SIZE(ours, theirs) _Static_assert(sizeof(ours) == sizeof(theirs), #theirs)
 #define AT(ours, our, theirs, their)                                                        \

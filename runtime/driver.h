@@ -12,7 +12,7 @@
  * Whoever needs the driver takes a `const struct rt_driver *`, so tests hand in one of their own.
  */
 #pragma once
-#include "runtime/cuda_abi.h"
+#include "runtime/abi.h"
 #include "runtime/plait.h"
 
 struct rt_driver {

@@ -25,7 +25,7 @@ enum {
 	RT_CU_SUCCESS = 0,
 #define CUDA_VALUE(name, value)       RT_CU_##name = (value),
 #define CUDA_ERROR_VALUE(name, value) RT_CU_ERROR_##name = (value),
-#include "runtime/cuda_value.def"
+#include "runtime/abi_value.def"
 #undef CUDA_VALUE
 #undef CUDA_ERROR_VALUE
 };
