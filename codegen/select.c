@@ -198,8 +198,10 @@ static struct cg_choice none(void)
 static struct cg_choice select_rows(const struct cg_case *c, uint64_t T, int rows)
 {
 	const struct pick *k = pick_of(c, T);
-	struct cg_choice best = none();
+	struct cg_choice best = cg_measured(c, T, rows);
 
+	if (best.protocol != CG_AUTO)
+		return best;
 	if (k && candidate(c, k->protocol) && has_rows(k->protocol, rows)) {
 		best = choice_of(c, k->protocol, rows, T);
 		best.ctas = k->ctas ? k->ctas : best.ctas;

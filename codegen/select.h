@@ -1,5 +1,6 @@
 /*
- * Which protocol a kernel gets for T rows: measured rows of picks.def, else a model of the time.
+ * Which protocol a kernel gets for T rows: the machine's own table, else measured rows of picks.def,
+ * else a model of the time.
  * Pure functions of their arguments, so the answer is the same on all ranks.
  */
 #pragma once
@@ -11,6 +12,26 @@ struct cg_traffic {       /* bytes of one row */
 	uint64_t local;   /* of what else is loaded and stored */
 };
 
+/*
+ * What was measured on one machine, as points in any order (runtime/table.h reads them from a
+ * file).  A kernel takes the points of the row length nearest to its own.
+ */
+struct cg_point {
+	uint64_t row; /* bytes of a row that are summed (cg_traffic.sums) */
+	uint64_t T;
+	enum cg_protocol protocol;
+	unsigned ctas; /* that were launched */
+	double us;
+};
+
+struct cg_table {
+	unsigned tp;
+	bool multicast;   /* measured with it */
+	const char *note; /* where: the source of choices that rest on it */
+	const struct cg_point *point;
+	size_t n;
+};
+
 /* One kernel and where it runs. */
 struct cg_case {
 	const char *kernel;
@@ -18,6 +39,7 @@ struct cg_case {
 	bool multicast; /* the ranks' buffers may have multicast addresses */
 	unsigned tp;
 	struct cg_traffic row;
+	const struct cg_table *table;       /* NULL: none; else it goes before all else */
 	uint32_t can;                       /* bit p: protocol p can do it */
 	const char *why_not[CG_NPROTOCOLS]; /* one line; NULL where it can */
 };
@@ -42,6 +64,13 @@ void cg_case_make(struct cg_case *c, const struct ir_func *own, const char *no_o
 /* Microseconds that the model gives to T rows by protocol p on `ctas` CTAs; never less for more
  * rows. */
 double cg_cost(const struct cg_case *c, enum cg_protocol p, uint64_t T, unsigned ctas);
+
+/*
+ * What the table says of T rows, of one row form (enum ir_rows) or of any (-1): the protocol with
+ * the least time, interpolated between the points around T, among those that can do the kernel and
+ * were measured at T (or up to the table's end).  CG_AUTO: it says nothing.
+ */
+struct cg_choice cg_measured(const struct cg_case *c, uint64_t T, int rows);
 
 /* The best protocol for T rows. */
 struct cg_choice cg_select(const struct cg_case *c, uint64_t T);
