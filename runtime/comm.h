@@ -1,0 +1,112 @@
+/*
+ * What is behind plait_comm and plait_buffer, and what the rest of the runtime does with them: agree,
+ * gather, wait for a stream.  Every call that says "collective" is made once per process and in the same
+ * order by all of them; all of them get the same outcome unless the communicator breaks (a process dies
+ * or does not come), and then every later call fails at once.
+ */
+#pragma once
+#include "runtime/boot.h"
+#include "runtime/driver.h"
+#include "runtime/nccl.h"
+#include "codegen/workspace.h"
+
+/* One rank of this process. */
+struct rt_local {
+	unsigned rank;
+	cu_device device;
+	struct cu_ctx *ctx;       /* the device's primary context, retained */
+	struct cu_stream *stream; /* for set-up only; of ctx, non-blocking */
+};
+
+/* What all know of each rank. */
+struct rt_rank {
+	uint64_t host;    /* same value: descriptors can be passed, peers can be mapped */
+	uint32_t process; /* that drives it */
+	int32_t ordinal;  /* CUDA ordinal, there */
+	int32_t major, minor, sms;
+	uint32_t shared_optin; /* bytes of shared memory a CTA can get */
+	int32_t vmm, fd, multicast;
+	unsigned char uuid[16]; /* of the GPU */
+	char name[64];          /* of the GPU */
+};
+
+struct plait_comm {
+	const struct rt_driver *drv;
+	struct rt_driver own_drv;   /* drv, unless a test handed in another */
+	const struct rt_nccl *nccl; /* NULL: NCCL is not used */
+	struct rt_nccl own_nccl;
+	struct rt_boot *boot;
+	unsigned size, first, nlocal, process, processes;
+	struct rt_local local[CG_MAX_RANKS];
+	struct rt_rank rank[CG_MAX_RANKS];
+	uint64_t timeout_ns;       /* of a wait in a kernel */
+	uint64_t setup_timeout_ns; /* of a wait for peers in a collective call */
+	enum plait_transport transport;
+	struct nccl_comm *nccl_comm[CG_MAX_RANKS]; /* [nlocal], when transport is PLAIT_BY_NCCL */
+	bool nccl_owned;
+	char why[4096];
+	struct rt_error error; /* of the last call that failed */
+};
+
+/* One symmetric allocation, mapped; what is not there is 0. */
+struct rt_memory {
+	size_t bytes;                /* on each rank, rounded up */
+	cu_handle own[CG_MAX_RANKS]; /* [nlocal] */
+	cu_address
+	        va[CG_MAX_RANKS]; /* [size]: rank r's memory, at one address for all local ranks */
+	bool mapped[CG_MAX_RANKS];
+	size_t reserved[CG_MAX_RANKS];
+	cu_handle mc;                   /* the multicast object */
+	cu_address mc_va[CG_MAX_RANKS]; /* [nlocal] */
+	bool mc_mapped[CG_MAX_RANKS], mc_bound[CG_MAX_RANKS];
+	size_t mc_reserved[CG_MAX_RANKS];
+};
+
+struct plait_buffer {
+	plait_comm *comm;
+	size_t bytes; /* that may be used; at least those asked for */
+	/* peer[local][rank]: where `local` finds rank's memory; 0: it cannot (only with PLAIT_BY_NCCL) */
+	plait_address peer[CG_MAX_RANKS][CG_MAX_RANKS];
+	plait_address multicast[CG_MAX_RANKS]; /* [nlocal]; 0: there is none, then on no rank */
+	bool owned;                            /* memory is of ours; else the caller's */
+	struct rt_memory memory;
+};
+
+/* What a test may put in place of the machine; a NULL member is the real thing. */
+struct rt_hooks {
+	const struct rt_driver *drv;
+	const struct rt_nccl *nccl;
+	const char *(*env)(void *ctx, const char *name);
+	void *ctx;
+};
+
+/* plait_comm_create with a machine of the test's. */
+enum plait_status rt_comm_create(const struct plait_comm_options *o, const struct rt_hooks *h,
+                                 plait_comm **out);
+
+/* ---- collective; each leaves its message in c->error ---- */
+
+/* Gathers `bytes` of every process, in order of processes. */
+enum plait_status rt_gather(plait_comm *c, const void *send, void *recv, size_t bytes);
+
+/*
+ * All succeed or all fail: what this process has to say is c->error (status PLAIT_OK: well).  When any
+ * has failed, c->error becomes the failure of the first that did, with its rank, on all, and its status
+ * is returned.  Is a barrier, too.
+ */
+enum plait_status rt_vote(plait_comm *c);
+
+/* Fails with PLAIT_MISMATCH, and names the ranks and `what`, unless all have the same value. */
+enum plait_status rt_same(plait_comm *c, const char *what, uint64_t value);
+
+/* ---- of this process alone ---- */
+
+/* Makes the rank's context current, and back.  A call that changes it does so between these two. */
+bool rt_enter(plait_comm *c, unsigned local);
+void rt_leave(plait_comm *c);
+
+/* Waits for the stream of a rank, at most the time for set-up; the rank's context is current. */
+bool rt_wait(plait_comm *c, unsigned local, struct cu_stream *s);
+
+/* CLOCK_MONOTONIC */
+uint64_t rt_now_ns(void);
