@@ -1,6 +1,6 @@
-/* A test, not part of the library: runtime/nccl.h against the vendor's <nccl.h>, where there is one.  It
+/* A test, not part of the library: runtime/libnccl.h against the vendor's <nccl.h>, where there is one.  It
  * compiles only if all agree. */
-#include "runtime/nccl.h"
+#include "runtime/libnccl.h"
 #include <stdio.h>
 
 #if defined __has_include

@@ -7,7 +7,7 @@
 #pragma once
 #include "runtime/boot.h"
 #include "runtime/driver.h"
-#include "runtime/nccl.h"
+#include "runtime/libnccl.h"
 #include "codegen/workspace.h"
 
 /* One rank of this process. */

@@ -27,14 +27,14 @@ enum {
 struct rt_nccl {
 /* clang-format off */
 #define RT_NCCL(need, result, member, symbol, args) result (*member) args;
-#include "runtime/nccl.def"
+#include "runtime/libnccl.def"
 #undef RT_NCCL
 	/* clang-format on */
 };
 
 enum rt_nccl_row {
 #define RT_NCCL(need, result, member, symbol, args) RT_NCCL_NO_##member,
-#include "runtime/nccl.def"
+#include "runtime/libnccl.def"
 #undef RT_NCCL
 	RT_NCCL_ROWS
 };

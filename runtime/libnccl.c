@@ -1,5 +1,5 @@
 /* Opening NCCL, the messages of what fails, and the halves of the fallback. */
-#include "runtime/nccl.h"
+#include "runtime/libnccl.h"
 #include <dlfcn.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ static const struct row {
 } rows[] = {
 #define RT_NCCL(need, result, member, symbol, args) \
 	{#symbol, offsetof(struct rt_nccl, member), need},
-#include "runtime/nccl.def"
+#include "runtime/libnccl.def"
 #undef RT_NCCL
 };
 
