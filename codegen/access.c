@@ -286,11 +286,13 @@ void cg_load_addends(struct cg_emit *e, const struct cg_value *v, struct cg_row 
                      struct ptx_opnd valid, unsigned first, unsigned n,
                      const struct ptx_opnd *addend)
 {
-	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
+	unsigned p = v->ir->param;
+	struct cg_shape sh = cg_shape_of(e, v, p);
+	bool own = e->ops->sums == CG_ARG_UC; /* the only rank */
 
 	for (unsigned i = 0; i < n; i++)
-		load_vecs(e, v, PEER,
-		          address_in(e, r, v->ir->param, e->peer[v->ir->param][first + i]), valid,
+		load_vecs(e, v, own ? PLAIN : PEER,
+		          address_in(e, r, p, own ? e->uc[p] : e->peer[p][first + i]), valid,
 		          &addend[i * cg_vecs_of(e, v) * sh.regs]);
 }
 
@@ -403,10 +405,16 @@ static struct cg_value store_as(const struct cg_emit *e, const struct cg_value *
 	return as;
 }
 
+/* To other ranks too. */
+static bool stores_all(const struct cg_emit *e, const struct cg_value *v)
+{
+	return v->ir->op == IR_OP_STORE_ALL && e->ops->gathers != CG_ARG_UC;
+}
+
 void cg_store_vec(struct cg_emit *e, struct cg_value *v, unsigned vec)
 {
 	struct cg_value *src = cg_value_of(v->ir->src[0]), as = store_as(e, v);
-	bool all = v->ir->op == IR_OP_STORE_ALL;
+	bool all = stores_all(e, v);
 	struct cg_shape sh = cg_shape_of(e, &as, v->ir->param);
 	struct ptx_opnd reg[8], addr[CG_MAX_RANKS];
 	unsigned n;
@@ -430,7 +438,7 @@ void cg_store_vec(struct cg_emit *e, struct cg_value *v, unsigned vec)
 void cg_store_row(struct cg_emit *e, struct cg_value *v)
 {
 	struct cg_value *src = cg_value_of(v->ir->src[0]), as = {.ratio = 1, .n = 1};
-	bool all = v->ir->op == IR_OP_STORE_ALL;
+	bool all = stores_all(e, v);
 	struct cg_shape sh = cg_shape_of(e, &as, v->ir->param);
 	struct ptx_opnd reg, addr[CG_MAX_RANKS];
 	unsigned n;

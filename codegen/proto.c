@@ -90,7 +90,8 @@ static bool check_singles(const struct cg_rowprog *rp, const struct cg_plan *p, 
 /* clang-format off */
 static const struct cg_protocol_ops ops[CG_NPROTOCOLS] = {
 	[CG_LOCAL] = {
-		.sums = CG_ARG_MC, .gathers = CG_ARG_MC, .ws = CG_NARGS, .xchg = CG_NARGS,
+		.sums = CG_ARG_UC, .gathers = CG_ARG_UC, .ws = CG_NARGS, .xchg = CG_NARGS,
+		.ahead = true, .consume = cg_p2p_consume,
 	},
 	[CG_MM_TWOSHOT] = {
 		.sums = CG_ARG_MC, .gathers = CG_ARG_MC, .ws = CG_ARG_WS_MC, .xchg = CG_NARGS,
@@ -183,18 +184,25 @@ bool cg_protocol_choose(struct cg_plan *p, const struct cg_rowprog *rp, const st
 {
 	const char *name = rp->func->name;
 
-	p->communicates = rp->sums || rp->gathers;
+	/* one rank's sum is its addend: `local` is what auto means there */
+	p->communicates = (rp->sums || rp->gathers) &&
+	                  (p->tp > 1 || (o->protocol != CG_AUTO && o->protocol != CG_LOCAL));
 	p->protocol = o->protocol != CG_AUTO ? o->protocol
 	              : !p->communicates     ? CG_LOCAL
 	              : rp->own_rows         ? CG_MM_TWOSHOT
 	                                     : CG_MM_PUSH;
-	if (!p->communicates)
+	if (!p->communicates) {
+		mark_sums(p, rp);
 		return true;
+	}
 	if (p->protocol == CG_LOCAL)
 		return refuse(
 		        d, rp->func->at,
-		        arena_printf(a, "protocol 'local' cannot do '%s': it communicates", name),
-		        "use --protocol mm-twoshot, or auto");
+		        arena_printf(a,
+		                     "protocol 'local' cannot do '%s': it communicates among %u "
+		                     "ranks",
+		                     name, p->tp),
+		        "use --protocol auto; at --tp 1 'local' does every kernel");
 	if (!check_target(p, rp, a, d) || !check_rows(p, rp, a, d) || !check_singles(rp, p, a, d) ||
 	    (cg_ops(p)->check && !cg_ops(p)->check(rp, p, a, d)))
 		return false;

@@ -64,8 +64,8 @@ static const struct pick {
 #include "codegen/picks.def"
 };
 
-/* Without T, the first that can; all rows last. */
-static const char *const for_many[] = {"mm-twoshot", "p2p-twoshot", "p2p-bulk", "mm-push", "push", "mm-oneshot", "local"};
+/* Without T, the first that can; all rows last.  `local` can where nothing else is needed. */
+static const char *const for_many[] = {"local", "mm-twoshot", "p2p-twoshot", "p2p-bulk", "mm-push", "push", "mm-oneshot"};
 static const unsigned grids[] = {1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 /* clang-format on */
 
@@ -117,7 +117,7 @@ static struct load load_of(const struct cg_case *c, const struct machine *m, enu
 	bool mc = q->memory == CG_SYM_MULTICAST;
 
 	if (p == CG_LOCAL)
-		return (struct load){0, T * (G + L), T * (G + L), 0, m->shot};
+		return (struct load){0, T * (S + G + L), T * (S + G + L), 0, m->shot};
 	if (q->rows == CG_ROWS_OWN && mc)
 		return (struct load){share * larger(S + R * G, R * S + G), share * (S + G + L),
 		                     T * (S + G) + share * L, 0, m->multicast};

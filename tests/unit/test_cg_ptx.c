@@ -108,6 +108,33 @@ static void a_kernel_that_does_not_communicate_runs_everywhere(void **state)
 	assert_int_equal(k->narg, 3);
 }
 
+/* One rank's sum is its addend, from +0: the text needs nothing of other ranks. */
+static void at_one_rank_every_kernel_is_local(void **state)
+{
+	static const char *const kernels[] = {"add_norm", "layer", "sandwich"};
+	static const char *const foreign[] = {"multimem", ".sys", " ws", "mbarrier", "_peers"};
+	struct cg_fixture *f = *state;
+	struct cg_options o = cg_defaults(f, "sm_80");
+
+	o.tp = 1;
+	for (unsigned i = 0; i < 6; i++) {
+		const struct cg_kernel *k;
+
+		o.protocol = i < 3 ? CG_AUTO : CG_LOCAL;
+		k = cg_kernel_of(f, cg_norms, kernels[i % 3], 512, &o);
+		assert_non_null(k);
+		assert_int_equal(k->plan.protocol, CG_LOCAL);
+		assert_false(k->plan.communicates);
+		assert_int_equal(k->module->sm, 80);
+		assert_non_null(strstr(cg_text(f, k), "0f00000000")); /* -0 becomes +0 */
+		for (size_t w = 0; w < sizeof foreign / sizeof *foreign; w++)
+			if (strstr(cg_text(f, k), foreign[w]))
+				fail_msg("%s at tp 1 has '%s'", kernels[i % 3], foreign[w]);
+		for (unsigned p = 0; p < k->nparam; p++)
+			assert_int_equal(k->param[p].symmetric, CG_SYM_NONE);
+	}
+}
+
 static void the_least_target_that_holds_what_is_used_is_named(void **state)
 {
 	struct cg_fixture *f = *state;
@@ -310,6 +337,7 @@ int main(void)
 	        TEST(every_row_is_loaded_and_stored_once),
 	        TEST(loads_are_issued_right_before_the_barrier),
 	        TEST(a_kernel_that_does_not_communicate_runs_everywhere),
+	        TEST(at_one_rank_every_kernel_is_local),
 	        TEST(the_least_target_that_holds_what_is_used_is_named),
 	        TEST(names_of_the_spec_do_not_clash_with_ptx),
 	        TEST(every_instruction_of_the_loop_names_a_line_of_the_spec),

@@ -30,17 +30,24 @@ static struct ir_func *fused(struct cg_fixture *f, const char *spec, unsigned tp
 }
 
 /* The case of a spec's first kernel. */
-static struct cg_case case_of(struct cg_fixture *f, const char *spec, const char *target,
-                              bool multicast)
+static struct cg_case case_at(struct cg_fixture *f, const char *spec, const char *target,
+                              bool multicast, unsigned tp)
 {
-	struct cg_options o = {.tp = 8, .target = cg_target_by_name(target)};
-	struct ir_func *own = fused(f, spec, 8, IR_ROWS_OWN), *all = fused(f, spec, 8, IR_ROWS_ALL);
+	struct cg_options o = {.tp = tp, .target = cg_target_by_name(target)};
+	struct ir_func *own = fused(f, spec, tp, IR_ROWS_OWN);
+	struct ir_func *all = fused(f, spec, tp, IR_ROWS_ALL);
 	struct cg_case c;
 
 	diags_init(&f->d, &f->arena); /* what `all` said is expected */
 	cg_case_make(&c, own, "no own rows", all, "a parameter is sharded", &o, multicast,
 	             &f->arena);
 	return c;
+}
+
+static struct cg_case case_of(struct cg_fixture *f, const char *spec, const char *target,
+                              bool multicast)
+{
+	return case_at(f, spec, target, multicast, 8);
 }
 
 static const char plain[] = "kernel k(x: bf16[T, 256] partial) -> y: bf16[T, 256] replicated { out "
@@ -193,6 +200,24 @@ static void what_cannot_be_done_is_never_chosen_and_the_reason_is_kept(void **st
 	assert_true(case_of(f, diverging, "sm_90", true).can >> CG_MM_ONESHOT & 1);
 }
 
+static void at_one_rank_it_is_local_whatever_the_kernel_is(void **state)
+{
+	static const char *const specs[] = {plain, fixed_order, diverging, sharded, lonely};
+	struct cg_fixture *f = *state;
+
+	for (size_t i = 0; i < 10; i++) {
+		struct cg_case c = case_at(f, specs[i / 2], "sm_90", i % 2, 1);
+
+		assert_int_equal(cg_select_default(&c).protocol, CG_LOCAL);
+		for (uint64_t T = 1; T < 100000; T *= 3) {
+			assert_int_equal(cg_select(&c, T).protocol, CG_LOCAL);
+			/* what it loads costs time, sums too */
+			assert_true(cg_cost(&c, CG_LOCAL, 100 * T, 64) >
+			            cg_cost(&c, CG_LOCAL, T, 64));
+		}
+	}
+}
+
 static void traffic_is_that_of_the_kernel_in_either_form(void **state)
 {
 	static const char spec[] =
@@ -271,6 +296,8 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(
 	                what_cannot_be_done_is_never_chosen_and_the_reason_is_kept, cg_set_up,
 	                cg_tear_down),
+	        cmocka_unit_test_setup_teardown(at_one_rank_it_is_local_whatever_the_kernel_is,
+	                                        cg_set_up, cg_tear_down),
 	        cmocka_unit_test_setup_teardown(traffic_is_that_of_the_kernel_in_either_form,
 	                                        cg_set_up, cg_tear_down),
 	        cmocka_unit_test(kernels_of_a_chain_have_one_form),
