@@ -53,6 +53,8 @@ struct ir_eval_options {
 	enum ir_eval_mode mode;
 	enum ir_sum sum;
 	enum ir_rows carried; /* what buffers of carried parameters hold, in and out */
+	bool in_switch; /* a sum over ranks of nothing but -0 is of either sign; else, as one that
+	                         begins at +0, it is +0 */
 };
 
 /* Rows [*begin, *end) that rank r of tp owns among T (design.md section 3). */

@@ -95,9 +95,9 @@ static double order_error(const double *x, unsigned n)
 
 static double in_order(const double *x, unsigned n)
 {
-	float s = (float)x[0];
+	float s = 0.0f;
 
-	for (unsigned r = 1; r < n; r++)
+	for (unsigned r = 0; r < n; r++)
 		s += (float)x[r];
 	return (double)s;
 }
@@ -125,10 +125,26 @@ static double plain(const double *x, unsigned n)
 static double total(const struct ev *e, const double *x)
 {
 	unsigned n = e->o->tp;
+	double s;
 
 	if (!e->spec || !all_finite(x, n))
 		return plain(x, n);
-	return e->o->sum == IR_SUM_RANK_ORDER ? in_order(x, n) : exact_sum(x, n);
+	s = e->o->sum == IR_SUM_RANK_ORDER ? in_order(x, n) : exact_sum(x, n);
+	return s == 0.0 ? 0.0 : s;
+}
+
+/* All addends of column c may be -0, and no +0 is added to them. */
+static bool negative_zero(const struct ev *e, const struct ev_row *const *x, int64_t c)
+{
+	if (!e->spec || !e->o->in_switch)
+		return false;
+	for (unsigned r = 0; r < e->o->tp; r++) {
+		double low = x[r]->exact ? x[r]->v[c] : x[r]->lo[c];
+
+		if (!signbit(low) || (x[r]->exact && low != 0.0))
+			return false;
+	}
+	return true;
 }
 
 /* The lowest (or highest) conforming result where the addends x are at most (at least) these, and
@@ -166,6 +182,8 @@ static double sum_column(const struct ev *e, enum ir_dtype t, const struct ev_ro
 		end[0] = ev_unknown().lo;
 		end[1] = ev_unknown().hi;
 	}
+	if (end && end[0] == 0.0 && negative_zero(e, x, c))
+		end[0] = -0.0;
 	return e->spec ? ir_round(t, s) : s;
 }
 
@@ -178,6 +196,8 @@ static void sum_ranks(struct ev *e, const struct ir_value *v, const struct ev_ro
 	for (unsigned r = 0; r < e->o->tp; r++)
 		exact &= x[r]->exact;
 	bounds = !exact || (e->spec && e->o->sum == IR_SUM_FAITHFUL);
+	for (int64_t c = 0; !bounds && c < v->type.cols; c++)
+		bounds = negative_zero(e, x, c);
 	if (bounds)
 		ev_inexact(e, v, 0);
 	for (int64_t c = 0; c < v->type.cols; c++) {

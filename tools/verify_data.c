@@ -227,7 +227,8 @@ static void check_stages(const struct vf_data *d, struct vf_item *it, const stru
                          const struct ir_buffer *want, struct arena *tmp, struct diags *dg)
 {
 	const struct ir_func *f = d->k->f;
-	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, d->k->rows};
+	struct ir_eval_options o = {d->o.tp,           it->T,      IR_EVAL_SPEC,
+	                            IR_SUM_RANK_ORDER, d->k->rows, false};
 
 	for (size_t s = 0; s < d->k->nstage; s++) {
 		struct ir_buffer *out = arena_news(tmp, struct ir_buffer, (size_t)f->nparam * o.tp);
@@ -270,8 +271,9 @@ static struct ir_buffer *make_reference(const struct vf_data *d, struct vf_item 
 	const struct ir_func *f = d->k->f;
 	const struct cg_plan *plan = &d->k->k->plan;
 	bool in_switch = plan->communicates && !plan->sum_ranks;
-	struct ir_eval_options o = {d->o.tp, it->T, IR_EVAL_SPEC,
-	                            in_switch ? sum : IR_SUM_RANK_ORDER, d->k->rows};
+	struct ir_eval_options o = {d->o.tp,      it->T,
+	                            IR_EVAL_SPEC, in_switch ? sum : IR_SUM_RANK_ORDER,
+	                            d->k->rows,   in_switch};
 	struct ir_buffer *out = arena_news(tmp, struct ir_buffer, (size_t)f->nparam * o.tp);
 	struct diags dg;
 

@@ -16,6 +16,7 @@ struct kernel {
 	struct ir_func *f;
 	unsigned tp;
 	int64_t rows;
+	bool in_switch;
 	struct ir_buffer *in, *out;
 };
 
@@ -98,7 +99,7 @@ static void store(struct kernel *k, unsigned p, struct ir_value *x)
 
 static void eval(struct kernel *k, enum ir_eval_mode mode, enum ir_sum sum)
 {
-	struct ir_eval_options o = {k->tp, k->rows, mode, sum, IR_ROWS_OWN};
+	struct ir_eval_options o = {k->tp, k->rows, mode, sum, IR_ROWS_OWN, k->in_switch};
 
 	assert_int_equal(ir_eval(k->f, &o, k->in, k->out, &k->a, &k->d), ST_OK);
 }
@@ -503,6 +504,32 @@ static void a_sum_over_ranks_is_rounded_as_the_mode_says(void **state)
 	assert_true(reduce(y, 3, IR_SUM_FAITHFUL, &err) == 1.0 + 0x1p-7 && err == 0x1p-7);
 }
 
+/* From +0 in registers: 1 / sqrt of it is +inf.  The switch may have either zero, but where an
+ * addend is +0. */
+static void a_sum_of_negative_zeros_is_positive_unless_the_switch_made_it(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 12; i++) {
+		bool in_switch = i & 1, mixed = i & 2;
+		struct ir_value *s;
+		struct kernel k;
+		unsigned p, y;
+
+		begin(&k, 2, 1);
+		k.in_switch = in_switch;
+		p = param(&k, IR_IN, IR_F32, 2, IR_PARTIAL, 1);
+		y = param(&k, IR_OUT, IR_F32, 2, IR_REPLICATED, 1);
+		k.in[p * 2].v[0] = -0.0;
+		k.in[p * 2 + 1].v[0] = mixed ? 0.0 : -0.0;
+		s = value(&k, IR_OP_ALL_REDUCE, 1, load(&k, p), NULL, NULL);
+		store(&k, y, value(&k, IR_OP_RSQRT, 1, s, NULL, NULL));
+		eval(&k, IR_EVAL_SPEC, (enum ir_sum)(i / 4));
+		assert_true(isinf(k.out[y * 2].v[0]) && k.out[y * 2].v[0] > 0.0);
+		assert_true(isinf(k.out[y * 2].err[0]) == (in_switch && !mixed));
+		arena_free(&k.a);
+	}
+}
+
 static void a_representable_sum_is_faithful_only_as_itself(void **state)
 {
 	const double x[3] = {1.0, 0.5, -0.25};
@@ -668,7 +695,7 @@ static void a_call_means_its_body(void **state)
 
 static void wrong_buffers_are_refused(void **state)
 {
-	struct ir_eval_options o = {2, 2, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, IR_ROWS_OWN};
+	struct ir_eval_options o = {2, 2, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, IR_ROWS_OWN, false};
 	struct kernel k;
 	unsigned x, y;
 
@@ -705,6 +732,7 @@ int main(void)
 	        cmocka_unit_test(the_sum_of_a_row_of_zeros_is_zero_to_the_bit),
 	        cmocka_unit_test(groups_reduce_and_expand),
 	        cmocka_unit_test(a_sum_over_ranks_is_rounded_as_the_mode_says),
+	        cmocka_unit_test(a_sum_of_negative_zeros_is_positive_unless_the_switch_made_it),
 	        cmocka_unit_test(a_representable_sum_is_faithful_only_as_itself),
 	        cmocka_unit_test(exact_sums_agree_with_integer_arithmetic),
 	        cmocka_unit_test(f32_sums_in_any_order_are_within_the_faithful_bound),

@@ -124,7 +124,8 @@ struct run {
 /* Element i of parameter p on rank r is p + r / 8 for partial, p elsewhere. */
 static void set_up(struct run *t, struct ir_fixture *f, const struct ir_func *k, enum ir_rows rows)
 {
-	*t = (struct run){f, {TP, ROWS, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, rows}, {{0}}, {{0}}};
+	*t = (struct run){
+	        f, {TP, ROWS, IR_EVAL_SPEC, IR_SUM_RANK_ORDER, rows, false}, {{0}}, {{0}}};
 	for (unsigned i = 0; i < k->nparam * TP; i++) {
 		const struct ir_type ty = k->param[i / TP].type;
 		struct ir_buffer *b = &t->in[i];

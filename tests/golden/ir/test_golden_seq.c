@@ -142,7 +142,7 @@ static struct ir_buffer *evaluate(struct sequence *s, const struct ir_module *m,
 	const struct ir_func *f = kernel(m);
 	struct ir_buffer *in = arena_news(&s->arena, struct ir_buffer, MAX_PARAMS * TP);
 	struct ir_buffer *out = arena_news(&s->arena, struct ir_buffer, MAX_PARAMS * TP);
-	struct ir_eval_options o = {TP, ROWS, IR_EVAL_SPEC, sum, rows};
+	struct ir_eval_options o = {TP, ROWS, IR_EVAL_SPEC, sum, rows, false};
 
 	assert_in_range(f->nparam, 1, MAX_PARAMS);
 	for (unsigned p = 0; p < f->nparam; p++)
