@@ -16,6 +16,9 @@ struct cg_shape cg_shape_of(const struct cg_emit *e, const struct cg_value *v, u
 	while (s.piece < 4 && s.piece * 2 <= s.regs && s.piece * 8 <= align)
 		s.piece *= 2;
 	s.step = (uint64_t)e->p->threads * e->p->elems / v->ratio * s.size;
+	s.lanes = cg_lanes(e->p->elems, v->ratio);
+	if (cg_in_warp(s.lanes))
+		s.lanes = 0;
 	return s;
 }
 
@@ -29,11 +32,30 @@ bool cg_partial(const struct cg_emit *e, unsigned vec)
 	return e->live.kind != PTX_NONE && vec + 1 == e->p->vecs;
 }
 
+struct ptx_opnd cg_vector(struct cg_emit *e, unsigned vec)
+{
+	return vec ? ptx_add(e->f, PTX_T_u32, e->tid, ptx_imm((int64_t)vec * e->p->threads))
+	           : e->tid;
+}
+
+struct ptx_opnd cg_vector_at(struct cg_emit *e, const struct cg_shape *s, struct ptx_opnd addr,
+                             unsigned vec)
+{
+	struct ptx_opnd group;
+
+	if (!s->lanes)
+		return ptx_at(addr, (int64_t)(vec * s->step));
+	group = ptx_div(e->f, PTX_T_u32, cg_vector(e, vec), ptx_imm(s->lanes));
+	return ptx_at(ptx_mad_wide(e->f, PTX_T_u32, group, ptx_imm(s->size), addr), 0);
+}
+
 /* Group values are the same on all lanes of the group: its first lane counts. */
-static struct ptx_opnd group_leader(struct cg_emit *e, unsigned ratio)
+static struct ptx_opnd group_leader(struct cg_emit *e, unsigned ratio, unsigned vec)
 {
 	unsigned lanes = ratio / e->p->elems;
-	struct ptx_opnd in = ptx_and(e->f, PTX_T_b32, e->lane, ptx_imm(lanes - 1));
+	struct ptx_opnd in = cg_in_warp(lanes)
+	                             ? ptx_and(e->f, PTX_T_b32, e->lane, ptx_imm(lanes - 1))
+	                             : ptx_rem(e->f, PTX_T_u32, cg_vector(e, vec), ptx_imm(lanes));
 
 	return ptx_setp(e->f, PTX_EQ, PTX_T_u32, in, ptx_imm(0));
 }
@@ -43,7 +65,7 @@ void cg_guard_vec(struct cg_emit *e, unsigned ratio, unsigned vec)
 	struct ptx_opnd guard = {0};
 
 	if (ratio > e->p->elems)
-		guard = group_leader(e, ratio);
+		guard = group_leader(e, ratio, vec);
 	if (cg_partial(e, vec))
 		guard = guard.kind ? ptx_and(e->f, PTX_T_pred, guard, e->live) : e->live;
 	if (guard.kind)
@@ -79,8 +101,12 @@ static struct cg_layout layout_of(const struct cg_emit *e, unsigned param)
 	if (q->type.ndim > 0 && q->type.cols > 1) {
 		unsigned ratio = (unsigned)(e->rp->cols / q->type.cols);
 
-		l.lanes = ratio > elems ? ratio / elems : 1;
+		l.lanes = cg_lanes(elems, ratio);
 		l.step = ratio > elems ? size : elems / ratio * size;
+		if (!cg_in_warp(l.lanes)) { /* see cg_vector_at */
+			l.lanes = 1;
+			l.step = 0;
+		}
 	}
 	return l;
 }
@@ -202,11 +228,10 @@ static void load_piece(struct cg_emit *e, const struct cg_shape *s, enum cg_from
 }
 
 static void load_vec(struct cg_emit *e, const struct cg_shape *s, enum cg_from from,
-                     struct ptx_opnd addr, unsigned vec, const struct ptx_opnd *reg)
+                     struct ptx_opnd at, const struct ptx_opnd *reg)
 {
 	for (unsigned i = 0; i < s->regs; i += s->piece)
-		load_piece(e, s, from, ptx_at(addr, (int64_t)(vec * s->step + i * 4)),
-		           cg_vec_of(&reg[i], s->piece));
+		load_piece(e, s, from, ptx_at(at, i * 4), cg_vec_of(&reg[i], s->piece));
 }
 
 static struct ptx_opnd *value_regs(const struct cg_slot *s, const struct cg_value *v,
@@ -267,11 +292,13 @@ static void load_vecs(struct cg_emit *e, const struct cg_value *v, enum cg_from 
 	struct ptx_opnd guard = valid;
 
 	for (unsigned vec = 0; vec < cg_vecs_of(e, v); vec++) {
+		struct ptx_opnd at = cg_vector_at(e, &sh, addr, vec);
+
 		if (v->home == CG_HOME_ELEM && cg_partial(e, vec))
 			guard = valid.kind ? ptx_and(e->f, PTX_T_pred, valid, e->live) : e->live;
 		if (guard.kind)
 			ptx_guard(e->f, guard, false);
-		load_vec(e, &sh, from, addr, vec, &reg[vec * sh.regs]);
+		load_vec(e, &sh, from, at, &reg[vec * sh.regs]);
 		ptx_unguard(e->f);
 	}
 }
@@ -322,15 +349,18 @@ void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec)
 	struct ptx_opnd addr;
 
 	cg_at(e, v);
-	addr = ptx_add(e->f, PTX_T_s64, thread_offset(e, l.step, l.lanes), e->uc[v->ir->param]);
+	addr = e->uc[v->ir->param];
+	if (l.step)
+		addr = ptx_add(e->f, PTX_T_s64, thread_offset(e, l.step, l.lanes), addr);
 	for (unsigned k = 0; k < sh.regs; k++) {
 		reg[k] = ptx_reg(e->f, class_of(cg_shape_type(&sh)));
 		if (cg_partial(e, vec))
 			ptx_put_mov(e->f, cg_shape_type(&sh), reg[k],
 			            cg_shape_type(&sh) == PTX_T_f32 ? ptx_f32(0.0f) : ptx_imm(0));
 	}
+	addr = cg_vector_at(e, &sh, addr, vec);
 	cg_guard_vec(e, 1, vec);
-	load_vec(e, &sh, e->p->keep_weights ? CONSTANT : PLAIN, addr, vec, reg);
+	load_vec(e, &sh, e->p->keep_weights ? CONSTANT : PLAIN, addr, reg);
 	ptx_unguard(e->f);
 }
 
@@ -340,7 +370,7 @@ void cg_load_uniform(struct cg_emit *e, struct cg_value *v)
 	struct ptx_opnd reg = ptx_reg(e->f, class_of(cg_shape_type(&sh)));
 
 	cg_at(e, v);
-	load_vec(e, &sh, CONSTANT, e->uc[v->ir->param], 0, &reg);
+	load_vec(e, &sh, CONSTANT, ptx_at(e->uc[v->ir->param], 0), &reg);
 	v->f[0] = sh.size == 4 ? reg : cg_widen(e, sh.dtype, reg, false);
 }
 
@@ -426,10 +456,12 @@ void cg_store_vec(struct cg_emit *e, struct cg_value *v, unsigned vec)
 		return;
 	}
 	n = targets(e, v->ir->param, all, addr);
+	for (unsigned k = 0; k < n; k++)
+		addr[k] = cg_vector_at(e, &sh, addr[k], vec);
 	cg_guard_vec(e, as.ratio, vec);
 	for (unsigned k = 0; k < n; k++)
 		for (unsigned i = 0; i < sh.regs; i += sh.piece)
-			store_piece(e, &sh, all, ptx_at(addr[k], (int64_t)(vec * sh.step + i * 4)),
+			store_piece(e, &sh, all, ptx_at(addr[k], i * 4),
 			            cg_vec_of(&reg[i], sh.piece));
 	ptx_unguard(e->f);
 }

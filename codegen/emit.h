@@ -45,6 +45,7 @@ struct cg_shape {             /* how one vector of a value lies in memory */
 	unsigned regs;        /* registers that hold them: words, f32s, or one b16 */
 	unsigned piece;       /* registers of one access: 1, 2 or 4 */
 	uint64_t step;        /* bytes from one vector of a thread to its next */
+	unsigned lanes; /* not 0: vector V is at V / lanes, and thread and vector go that way */
 };
 
 struct cg_emit;
@@ -102,12 +103,14 @@ struct cg_emit {
 	struct cg_slot *slot;
 
 	struct ptx_opnd red_out,
-	        red_in;          /* u32 shared addresses: the warp's word, the lane's word */
-	struct ptx_opnd red_has; /* predicate: the lane has a word; NONE: all have */
-	struct ptx_opnd *acc;    /* by value: two accumulators each */
-	struct ptx_opnd flag;    /* shared word: the entry barrier's verdict */
-	struct cg_push *push;    /* of proto_push.c */
-	struct cg_bulk *bulk;    /* of proto_bulk.c */
+	        red_in;                /* u32 shared addresses: the warp's word, the lane's word */
+	struct ptx_opnd red_has;       /* predicate: the lane has a word; NONE: all have */
+	struct ptx_opnd *acc;          /* by value: two accumulators each */
+	struct ptx_opnd group, groups; /* u32: shared address of the groups' buffer in use; the
+	                                  sum of both buffers' */
+	struct ptx_opnd flag;          /* shared word: the entry barrier's verdict */
+	struct cg_push *push;          /* of proto_push.c */
+	struct cg_bulk *bulk;          /* of proto_bulk.c */
 };
 
 /* proto.c */
@@ -149,6 +152,11 @@ struct ptx_opnd cg_row_offset(struct cg_emit *e, struct cg_row *r, unsigned para
  * `ratio` elements. */
 void cg_guard_vec(struct cg_emit *e, unsigned ratio, unsigned vec);
 bool cg_partial(const struct cg_emit *e, unsigned vec);
+/* u32: the number, in the row, of the thread's vector. */
+struct ptx_opnd cg_vector(struct cg_emit *e, unsigned vec);
+/* Where in memory vector `vec` of the thread is, `addr` being its first. */
+struct ptx_opnd cg_vector_at(struct cg_emit *e, const struct cg_shape *s, struct ptx_opnd addr,
+                             unsigned vec);
 void cg_thread_offsets(struct cg_emit *e); /* e->thread */
 void cg_row_set(struct cg_row *r, struct ptx_opnd index);
 void cg_slot_init(struct cg_emit *e,
@@ -198,6 +206,27 @@ void cg_reduce_begin(struct cg_emit *e, unsigned level);
 void cg_reduce_pair(struct cg_emit *e, unsigned level, unsigned vec, unsigned pair);
 void cg_reduce_groups(struct cg_emit *e, unsigned level);
 void cg_reduce_rows(struct cg_emit *e, unsigned level);
+
+/* What groups.c takes from reduce.c: `op` is of a reduction. */
+struct ptx_opnd cg_red_start(struct cg_emit *e, enum ir_op op); /* its identity, in a register */
+void cg_red_combine(struct cg_emit *e, enum ir_op op, struct ptx_opnd to, struct ptx_opnd x);
+/* All lanes within `width` (a power of two) get the combination of theirs. */
+void cg_red_lanes(struct cg_emit *e, enum ir_op op, struct ptx_opnd x, unsigned width);
+/* A mean is divided by its extent. */
+void cg_red_finish(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd x, int64_t extent);
+
+/* groups.c: reductions over groups that do not lie in a warp, by way of shared memory */
+bool cg_group_shared(const struct cg_rowprog *rp, const struct cg_value *v);
+/* Bytes that they take of it; 0: there are none. */
+uint32_t cg_group_bytes(const struct cg_rowprog *rp);
+void cg_group_setup(struct cg_emit *e);
+/* Before the level's partial results; of one vector; once all are there, the results of all. */
+void cg_group_begin(struct cg_emit *e, unsigned level);
+void cg_group_part(struct cg_emit *e, const struct cg_value *v, unsigned vec);
+void cg_group_end(struct cg_emit *e, unsigned level);
+/* The result of one vector, from then to the level's end. */
+struct ptx_opnd cg_group_result(struct cg_emit *e, const struct cg_value *v, unsigned vec);
+void cg_group_done(struct cg_emit *e, unsigned level);
 
 /* sum.c: values made from addends in registers */
 unsigned cg_sum_words(const struct cg_rowprog *rp,

@@ -13,6 +13,7 @@
 #define MAX_IN_FLIGHT    8
 #define BYTES_IN_FLIGHT  65536
 #define MAX_VECS         64
+#define STATIC_SMEM      (48 * 1024)
 #define FIXED_REGS       12 /* addresses, row numbers, lane; found with ptxas, as the next two */
 #define MAX_TEMPS        6
 #define SUM_TEMPS        6  /* while addends are summed */
@@ -196,10 +197,23 @@ static unsigned smem_bytes(const struct cg_plan *p, const struct cg_rowprog *rp)
 {
 	unsigned warps = p->threads / 32;
 
-	return (warps > 1 ? 2 * cg_reduce_buffer(rp->max_nrow, warps) : 0) + (p->xchg_row ? 8
-	                                                                      : p->communicates
-	                                                                              ? 4
-	                                                                              : 0);
+	return (warps > 1 ? 2 * cg_reduce_buffer(rp->max_nrow, warps) : 0) + cg_group_bytes(rp) +
+	       (p->xchg_row       ? 8
+	        : p->communicates ? 4
+	                          : 0);
+}
+
+/* What the reductions have of it is declared, so not more than kernels have without asking. */
+static bool check_static(const struct cg_plan *p, const struct cg_rowprog *rp, struct diags *d)
+{
+	if (p->smem <= STATIC_SMEM)
+		return true;
+	diag_at(d, DIAG_ERROR, DIAG_CG_GROUP, rp->func->at,
+	        "the groups of rows of %lld elements need %u bytes of shared memory: at most %d",
+	        (long long)rp->cols, p->smem, STATIC_SMEM);
+	diag_note(d, (struct span){0, 0},
+	          "use groups of a power of two of %u elements, or fewer at a time", rp->elems);
+	return false;
 }
 
 static bool check_options(const struct cg_options *o, const struct ir_func *f, struct diags *d)
@@ -299,7 +313,7 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	p->keep_weights = p->est_regs + weight_regs(p, rp) + MARGIN <= limit;
 	p->bytes_in_flight = row_bytes(p, rp) * p->in_flight;
 	p->smem = smem_bytes(p, rp);
-	if (cg_ops(p)->plan && !cg_ops(p)->plan(p, rp, d))
+	if (!check_static(p, rp, d) || (cg_ops(p)->plan && !cg_ops(p)->plan(p, rp, d)))
 		return false;
 	p->why = arena_printf(a, "%u elements a thread; %u registers estimated of %u; %s",
 	                      p->vecs * p->elems, p->est_regs, limit,

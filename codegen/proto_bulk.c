@@ -268,12 +268,27 @@ static void wait_full(struct cg_emit *e)
 static struct ptx_opnd thread_at(struct cg_emit *e, struct ptx_opnd row, const struct cg_shape *s,
                                  unsigned ratio)
 {
-	unsigned lanes = ratio > e->p->elems ? ratio / e->p->elems : 1;
+	unsigned lanes = cg_lanes(e->p->elems, ratio);
 	struct ptx_opnd tid = e->tid;
 
+	if (s->lanes) /* see vector_in */
+		return ptx_mov(e->f, PTX_T_u32, row);
 	if (lanes > 1)
 		tid = ptx_div(e->f, PTX_T_u32, tid, ptx_imm(lanes));
 	return ptx_mad(e->f, PTX_T_u32, tid, ptx_imm((int64_t)s->n * s->size), row);
+}
+
+/* Vector `vec` of the thread, from there; `at` may be a sum. */
+static struct ptx_opnd vector_in(struct cg_emit *e, struct ptx_opnd at, const struct cg_shape *s,
+                                 unsigned vec)
+{
+	struct ptx_opnd group, first = at;
+
+	if (!s->lanes)
+		return ptx_at(at, (int64_t)(vec * s->step));
+	first.kind = PTX_REG;
+	group = ptx_div(e->f, PTX_T_u32, cg_vector(e, vec), ptx_imm(s->lanes));
+	return ptx_at(ptx_mad(e->f, PTX_T_u32, group, ptx_imm(s->size), first), at.imm);
 }
 
 /* The addends of one rank from the stage. */
@@ -285,12 +300,14 @@ static void load_addend(struct cg_emit *e, const struct cg_value *v, struct ptx_
 
 	mod.vec = cg_vec_mod(sh.piece);
 	for (unsigned vec = 0; vec < e->p->vecs; vec++) {
+		struct ptx_opnd at = vector_in(e, row, &sh, vec);
+
 		if (cg_partial(e, vec))
 			ptx_guard(e->f, e->live, false);
 		for (unsigned i = 0; i < sh.regs; i += sh.piece)
 			ptx_put_ld(e->f, mod, cg_shape_type(&sh),
 			           cg_vec_of(&reg[vec * sh.regs + i], sh.piece),
-			           ptx_at(row, (int64_t)(vec * sh.step + i * 4)));
+			           ptx_at(at, i * 4));
 		ptx_unguard(e->f);
 	}
 }

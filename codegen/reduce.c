@@ -51,6 +51,7 @@ void cg_reduce_setup(struct cg_emit *e)
 	struct ptx_opnd red, base, word;
 
 	e->acc = arena_news(e->a, struct ptx_opnd, 2 * e->rp->nval);
+	cg_group_setup(e);
 	if (!buffer || warps < 2)
 		return;
 	/* Aligned to both buffers together, so that one bit of the address selects the buffer. */
@@ -74,8 +75,14 @@ static struct ptx_opnd fresh(struct cg_emit *e, float x)
 	return ptx_mov(e->f, PTX_T_f32, ptx_f32(x));
 }
 
+struct ptx_opnd cg_red_start(struct cg_emit *e, enum ir_op op)
+{
+	return fresh(e, reds[op].identity);
+}
+
 void cg_reduce_begin(struct cg_emit *e, unsigned level)
 {
+	cg_group_begin(e, level);
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];
 		const struct red *r = &reds[v->ir->op];
@@ -97,6 +104,11 @@ static void combine(struct cg_emit *e, const struct red *r, struct ptx_opnd to, 
 	const struct ptx_opnd o[3] = {to, to, x};
 
 	ptx_emit(e->f, r->op, PTX_T_f32, NULL, o, 3);
+}
+
+void cg_red_combine(struct cg_emit *e, enum ir_op op, struct ptx_opnd to, struct ptx_opnd x)
+{
+	combine(e, &reds[op], to, x);
 }
 
 /* Row elements for one of the operand's: 1, or a group's size. */
@@ -168,7 +180,12 @@ static void butterfly(struct cg_emit *e, const struct red *r, struct ptx_opnd x,
 	}
 }
 
-static void finish(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd x, int64_t extent)
+void cg_red_lanes(struct cg_emit *e, enum ir_op op, struct ptx_opnd x, unsigned width)
+{
+	butterfly(e, &reds[op], x, width);
+}
+
+void cg_red_finish(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd x, int64_t extent)
 {
 	if (reds[v->ir->op].mean)
 		ptx_put_mulf(e->f, PTX_T_f32, x, x, ptx_f32((float)(1.0 / (double)extent)));
@@ -178,16 +195,30 @@ void cg_reduce_groups(struct cg_emit *e, unsigned level)
 {
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];
-		unsigned lanes = v->ratio > e->p->elems ? v->ratio / e->p->elems : 1;
+		unsigned lanes = cg_lanes(e->p->elems, v->ratio);
 
 		if (!reduces_at(v, level) || v->home != CG_HOME_ELEM)
 			continue;
 		cg_at(e, v);
 		for (unsigned k = 0; k < e->p->vecs * v->n; k++) {
+			if (cg_group_shared(e->rp, v)) {
+				cg_group_part(e, v, k);
+				continue;
+			}
 			butterfly(e, &reds[v->ir->op], v->f[k], lanes);
-			finish(e, v, v->f[k], v->ir->n);
+			cg_red_finish(e, v, v->f[k], v->ir->n);
 		}
 	}
+	cg_group_end(e, level);
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		struct cg_value *v = &e->rp->val[i];
+
+		if (!reduces_at(v, level) || !cg_group_shared(e->rp, v))
+			continue;
+		for (unsigned k = 0; k < e->p->vecs; k++)
+			v->f[k] = cg_group_result(e, v, k);
+	}
+	cg_group_done(e, level);
 }
 
 /* The warps' results through shared memory: `order` numbers the level's reductions. */
@@ -257,6 +288,6 @@ void cg_reduce_rows(struct cg_emit *e, unsigned level)
 		struct cg_value *v = &e->rp->val[i];
 
 		if (reduces_at(v, level) && v->home == CG_HOME_ROW)
-			finish(e, v, v->f[0], v->ir->src[0]->type.cols);
+			cg_red_finish(e, v, v->f[0], v->ir->src[0]->type.cols);
 	}
 }

@@ -35,9 +35,30 @@ static int64_t row_cols(const struct ir_func *f)
 	return cols;
 }
 
-static unsigned vector_elems(int64_t cols)
+/* A group is a part of a vector, or of whole vectors. */
+static bool ratio_fits(unsigned elems, int64_t ratio)
 {
-	return cols % 8 == 0 ? 8 : cols % 4 == 0 ? 4 : 2;
+	return ratio <= elems ? elems % ratio == 0 : ratio % elems == 0;
+}
+
+/* Are all groups that the values of the kernel are of? */
+static bool groups_fit(const struct ir_func *f, int64_t cols, unsigned elems)
+{
+	for (const struct ir_value *v = f->first; v; v = v->next)
+		if (v->type.ndim > 0 && v->type.cols > 1 && cols % v->type.cols == 0 &&
+		    !ratio_fits(elems, cols / v->type.cols))
+			return false;
+	return true;
+}
+
+/* The widest vectors that rows and groups consist of. */
+static unsigned vector_elems(const struct ir_func *f, int64_t cols)
+{
+	unsigned elems = cols % 8 == 0 ? 8 : cols % 4 == 0 ? 4 : 2;
+
+	while (elems > 2 && !groups_fit(f, cols, elems))
+		elems /= 2;
+	return elems;
 }
 
 /* Of one element: its own reduction. */
@@ -74,20 +95,9 @@ static enum cg_home home_of(const struct ir_value *v)
 		return cols_of(v) == 1 ? CG_HOME_UNIFORM : CG_HOME_WEIGHT;
 	if (cg_is_load(v))
 		return cols_of(v) == 1 ? CG_HOME_ROW : CG_HOME_ELEM;
-	if (reduces(v))
-		return kind_of(v) == IR_KIND_ROW ? CG_HOME_ROW : CG_HOME_ELEM;
+	if (reduces(v)) /* a group that is the whole row is one of these, too */
+		return cols_of(v) == 1 ? CG_HOME_ROW : CG_HOME_ELEM;
 	return home_of_result(v);
-}
-
-/* Groups are reduced inside of a vector, or by shuffles among neighbouring lanes. */
-static bool ratio_fits(const struct cg_rowprog *rp, unsigned ratio)
-{
-	if (ratio <= rp->elems)
-		return rp->elems % ratio == 0;
-	for (unsigned lanes = 2; lanes <= 32; lanes *= 2)
-		if (ratio == rp->elems * lanes)
-			return true;
-	return false;
 }
 
 static bool set_ratio(const struct cg_rowprog *rp, struct cg_value *v, struct diags *d)
@@ -105,13 +115,12 @@ static bool set_ratio(const struct cg_rowprog *rp, struct cg_value *v, struct di
 		return false;
 	}
 	v->ratio = (unsigned)(rp->cols / cols);
-	if (!ratio_fits(rp, v->ratio)) {
+	if (!ratio_fits(rp->elems, v->ratio)) {
 		diag_at(d, DIAG_ERROR, DIAG_CG_GROUP, v->ir->at,
-		        "groups of %u elements cannot be reduced by neighbouring lanes", v->ratio);
+		        "groups of %u elements in rows of %lld: the size of a group must be even",
+		        v->ratio, (long long)rp->cols);
 		diag_note(d, (struct span){0, 0},
-		          "for rows of %lld elements use groups that divide %u, or %u times a "
-		          "power of two up to 32",
-		          (long long)rp->cols, rp->elems, rp->elems);
+		          "16-bit elements are moved in pairs; pad the groups by one column");
 		return false;
 	}
 	v->n = v->ratio < rp->elems ? rp->elems / v->ratio : 1;
@@ -178,7 +187,7 @@ static bool set_level(struct cg_rowprog *rp, struct cg_value *v, struct diags *d
 		diag_note(d, (struct span){0, 0}, "split the kernel");
 		return false;
 	}
-	if (v->reduces && kind_of(v->ir) == IR_KIND_ROW)
+	if (v->reduces && v->home == CG_HOME_ROW)
 		rp->level[level].nrow++;
 	if (level + 1 > rp->nlevel)
 		rp->nlevel = level + 1;
@@ -266,7 +275,7 @@ struct cg_rowprog *cg_rowprog_new(const struct ir_func *f, struct arena *a, stru
 		          "16-bit elements are moved in pairs; pad the rows by one column");
 		return NULL;
 	}
-	rp->elems = vector_elems(rp->cols);
+	rp->elems = vector_elems(f, rp->cols);
 	rp->nvec = (unsigned)(rp->cols / rp->elems);
 	for (struct ir_value *v = f->first; v && good; v = v->next) {
 		struct cg_value *c = &rp->val[rp->nval++];

@@ -46,7 +46,7 @@ struct cg_level {
 struct cg_rowprog {
 	const struct ir_func *func;
 	int64_t cols;         /* elements of a row */
-	unsigned elems;       /* of a vector: 8, 4 or 2, from cols alone */
+	unsigned elems;       /* of a vector: 8, 4 or 2, from cols and the sizes of groups */
 	unsigned nvec;        /* vectors of a row */
 	struct cg_value *val; /* in the order of the IR */
 	unsigned nval;
@@ -87,6 +87,18 @@ static inline bool cg_is_constant(const struct ir_value *v)
 static inline bool cg_is_store(const struct ir_value *v)
 {
 	return v->op == IR_OP_STORE || v->op == IR_OP_STORE_ALL;
+}
+
+/* Vectors of one element of a value that has one for `ratio` elements of the row. */
+static inline unsigned cg_lanes(unsigned elems, unsigned ratio)
+{
+	return ratio > elems ? ratio / elems : 1;
+}
+
+/* Do its lanes lie in one warp, whatever the thread's vector? */
+static inline bool cg_in_warp(unsigned lanes)
+{
+	return lanes <= 32 && (lanes & (lanes - 1)) == 0;
 }
 
 /* 32-bit registers that one thread needs for the value's part of a row with `vecs` vectors. */

@@ -180,6 +180,14 @@ static void draw_reduction(struct draw *g)
 		bind(g, r, arena_printf(g->a, "%s(%s)", PICK(g, reduce), say(a)));
 }
 
+/* The greatest divisor of n that is at most `most`. */
+static int64_t divisor(int64_t n, int64_t most)
+{
+	while (n % most != 0)
+		most--;
+	return most;
+}
+
 static void draw_group(struct draw *g)
 {
 	struct value *a = operand(g, false), r;
@@ -188,6 +196,8 @@ static void draw_group(struct draw *g)
 
 	if (!a || !a->ndim)
 		return;
+	if (below(g, 2)) /* of the row's divisors, odd multiples of powers of two among them */
+		n = g->cols / divisor(g->cols, below(g, 48) + 1);
 	r = *a;
 	if (back && g->cols % a->cols == 0) {
 		n = g->cols / a->cols;
