@@ -245,7 +245,7 @@ static const struct {
 	{"seed", "S", set_seed, CMD_VERIFY, "of data and schedules (default: 0); a report's replay line has the one that failed"},
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
-	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY, "one JSON document on standard output (doc/cli.md)"},
+	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_DOCTOR, "one JSON document on standard output (doc/cli.md)"},
 	{"ptx", "FILE", set_ptx, CMD_VERIFY, "verify this text in place of the generated one; kernels that it lacks are left out"},
 	{"check", NULL, set_check, CMD_FMT, "write nothing; exit with 1 when the text would change"},
 	{"in-place", NULL, set_place, CMD_FMT, "write to the file, in one step, instead of standard output"},
@@ -264,6 +264,8 @@ static const struct {
 	{CMD_VERIFY, "verify",
 	 "compiles a spec's kernels and runs the PTX text on simulated ranks, under hostile schedules, against an\n"
 	 "independent reference with error bounds"},
+	{CMD_DOCTOR, "doctor",
+	 "says what this machine offers for running kernels, what is missing, and what to do about it"},
 	{CMD_FMT, "fmt",
 	 "writes a spec in the one layout: four blanks for a block, 120 columns, nothing aligned.  Comments, blank\n"
 	 "lines between statements and short blocks on one line are kept"},
@@ -272,7 +274,7 @@ static const struct {
 
 #define NOPTIONS (sizeof options / sizeof *options)
 
-static const char *command_name(enum command c)
+const char *args_command(enum command c)
 {
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (commands[i].command == c)
@@ -280,14 +282,19 @@ static const char *command_name(enum command c)
 	return "";
 }
 
+static bool takes_spec(enum command c)
+{
+	return c != CMD_DOCTOR;
+}
+
 void args_help(enum command c)
 {
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (commands[i].command == c)
-			printf("usage: plait %s SPEC [OPTION ...]\n\nplait %s %s.\n\nSPEC is a "
-			       "file; - is "
-			       "standard input.\n\n",
-			       commands[i].name, commands[i].name, commands[i].about);
+			printf("usage: plait %s %s[OPTION ...]\n\nplait %s %s.\n\n%s",
+			       commands[i].name, takes_spec(c) ? "SPEC " : "", commands[i].name,
+			       commands[i].about,
+			       takes_spec(c) ? "SPEC is a file; - is standard input.\n\n" : "");
 	for (size_t i = 0; i < NOPTIONS; i++) {
 		char left[64];
 
@@ -310,11 +317,11 @@ int args_wrong(const struct args *a, const char *fmt, ...)
 {
 	va_list ap;
 
-	fprintf(stderr, "plait %s: ", command_name(a->command));
+	fprintf(stderr, "plait %s: ", args_command(a->command));
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "\n(plait %s --help lists the options)\n", command_name(a->command));
+	fprintf(stderr, "\n(plait %s --help lists the options)\n", args_command(a->command));
 	return 2;
 }
 
@@ -365,6 +372,8 @@ int args_parse(struct args *a, int argc, char **argv)
 			return args_wrong(a, "--%s takes %s, not '%s'", options[c - 256].name,
 			                  wrong, optarg);
 	}
+	if (!takes_spec(a->command))
+		return optind == argc ? -1 : args_wrong(a, "it takes no '%s'", argv[optind]);
 	if (optind == argc)
 		return args_wrong(a, "no spec given");
 	a->spec = argv[optind];

@@ -5,14 +5,22 @@
 #include "frontend/frontend.h"
 #include "support/arena.h"
 
-enum command { CMD_CHECK = 1, CMD_COMPILE = 2, CMD_VERIFY = 4, CMD_FMT = 8 };
+enum command {
+	CMD_CHECK = 1,
+	CMD_COMPILE = 2,
+	CMD_VERIFY = 4,
+	CMD_FMT = 8,
+	CMD_DOCTOR = 64,
+	CMD_BENCH = 128,
+	CMD_TUNE = 256,
+};
 
 enum form { FORM_AUTO, FORM_OWN, FORM_ALL }; /* of rows; auto: what the protocol needs */
 
 struct args {
 	enum command command;
 	struct arena *arena;
-	const char *spec;   /* a file; "-": standard input */
+	const char *spec;   /* a file; "-": standard input; NULL: the command takes none */
 	const char *kernel; /* only this one; NULL: all */
 	unsigned tp;        /* 0: not given */
 	bool remarks, dump_passes, check, in_place, json;
@@ -48,3 +56,6 @@ int args_parse(struct args *a, int argc, char **argv);
 int args_wrong(const struct args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 void args_help(enum command c);
+
+/* "verify" */
+const char *args_command(enum command c);

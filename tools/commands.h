@@ -7,3 +7,4 @@ int cmd_check(struct args *a);
 int cmd_compile(struct args *a);
 int cmd_verify(struct args *a);
 int cmd_fmt(struct args *a);
+int cmd_doctor(struct args *a);

@@ -29,13 +29,11 @@ static void add_number(cJSON *to, const char *name, double v)
 cJSON *json_document(const struct args *a)
 {
 	cJSON *doc = cJSON_CreateObject();
-	const char *command = a->command == CMD_CHECK     ? "check"
-	                      : a->command == CMD_COMPILE ? "compile"
-	                                                  : "verify";
 
 	cJSON_AddStringToObject(doc, "plait", plait_version());
-	cJSON_AddStringToObject(doc, "command", command);
-	cJSON_AddStringToObject(doc, "spec", a->spec);
+	cJSON_AddStringToObject(doc, "command", args_command(a->command));
+	if (a->spec)
+		cJSON_AddStringToObject(doc, "spec", a->spec);
 	if (a->tp)
 		add_number(doc, "tp", a->tp);
 	return doc;

@@ -13,12 +13,13 @@ static const struct {
         {"check", CMD_CHECK, cmd_check, "read a spec and say all that is wrong with it"},
         {"compile", CMD_COMPILE, cmd_compile, "make PTX or a cubin of its kernels"},
         {"verify", CMD_VERIFY, cmd_verify, "run that PTX on simulated ranks against a reference"},
+        {"doctor", CMD_DOCTOR, cmd_doctor, "say what this machine offers and what is missing"},
         {"fmt", CMD_FMT, cmd_fmt, "write a spec in the one layout"},
 };
 
 static void help(FILE *f)
 {
-	fputs("usage: plait COMMAND SPEC [OPTION ...]\n\ncommands:\n", f);
+	fputs("usage: plait COMMAND [SPEC] [OPTION ...]\n\ncommands:\n", f);
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		fprintf(f, "  %-9s %s\n", commands[i].name, commands[i].about);
 	fputs("\nplait COMMAND --help lists the options of a command; plait --version.\n", f);

@@ -2,17 +2,13 @@
 #include "tools/ptxas.h"
 #include "runtime/jit.h"
 #include "support/strbuf.h"
-#include <fcntl.h>
-#include <spawn.h>
+#include "tools/child.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
-/* Copies what ptxas writes to its standard error; its exit code, or -1 where it cannot be run. */
+/* Its exit code, or -1 where it cannot be run. */
 static int run(const char *program, const char *target, const char *file, struct strbuf *log)
 {
 	char arch[64];
@@ -23,28 +19,11 @@ static int run(const char *program, const char *target, const char *file, struct
 	                (char[]){"/dev/null"},
 	                (char *)(uintptr_t)file,
 	                NULL};
-	posix_spawn_file_actions_t fa;
-	int fd[2], status = -1, error;
-	char buf[4096];
-	ssize_t n;
-	pid_t pid;
+	int code;
 
 	snprintf(arch, sizeof arch, "-arch=%s", target);
-	if (pipe(fd))
-		return -1;
-	posix_spawn_file_actions_init(&fa);
-	posix_spawn_file_actions_adddup2(&fa, fd[1], 1);
-	posix_spawn_file_actions_adddup2(&fa, fd[1], 2);
-	posix_spawn_file_actions_addclose(&fa, fd[0]);
-	error = posix_spawnp(&pid, program, &fa, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&fa);
-	close(fd[1]);
-	while (!error && (n = read(fd[0], buf, sizeof buf)) > 0)
-		strbuf_putn(log, buf, (size_t)n);
-	close(fd[0]);
-	if (error || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-		return -1;
-	return WEXITSTATUS(status) == 127 ? -1 : WEXITSTATUS(status);
+	code = spawn_read(argv, log);
+	return code == 127 ? -1 : code;
 }
 
 static int try_programs(struct arena *a, const char *target, const char *file, struct strbuf *log)

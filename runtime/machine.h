@@ -1,0 +1,56 @@
+/*
+ * What the machine has, as the driver says it: GPUs, how they reach each other, and the key that
+ * selection tables go by.  Attributes are read; nothing is allocated, no context is made.
+ */
+#pragma once
+#include "runtime/driver.h"
+#include "runtime/table.h"
+#include "support/arena.h"
+
+struct rt_gpu {
+	char name[96], pci[32];
+	unsigned sm; /* 90 */
+	unsigned processors, clock_mhz;
+	size_t memory, l2;
+	bool exclusive;      /* compute mode: one process at a time */
+	bool vmm, fd_handle; /* symmetric memory of plait's own needs both */
+	bool fabric_handle;
+	bool multicast; /* the attribute alone: says nothing about whether it may be used */
+};
+
+struct rt_link {
+	bool access;  /* loads and stores reach the other's memory */
+	bool atomics; /* natively: over NVLink they do */
+	int rank;     /* the driver's performance rank, 0 the best */
+};
+
+struct rt_machine {
+	const char *driver; /* "580.159.04", or "CUDA 13.0" where the system does not say */
+	int cuda;           /* 13000 */
+	unsigned n;
+	struct rt_gpu *gpu;   /* [n] */
+	struct rt_link *link; /* [n * n]: from, to */
+};
+
+/* The variable that switches multicast off, as "NCCL_NVLS_ENABLE=0"; NULL: none does. */
+const char *rt_multicast_off(void);
+
+/* The names of all such variables and the value that switches off; NULL ends. */
+struct rt_switch {
+	const char *name, *off;
+};
+extern const struct rt_switch rt_multicast_switches[];
+
+/* Reads all; texts are in `a`. PLAIT_ENV where an attribute cannot be read. */
+enum plait_status rt_machine_read(struct rt_machine *m, const struct rt_driver *d, struct arena *a,
+                                  struct rt_error *e);
+
+/*
+ * "one-gpu" where all ranks are on one; "nvlink" where all pairs of different GPUs have access with native
+ * atomics; else "pcie" where they have access; else "none".  device: ordinals, tp of them.
+ */
+const char *rt_machine_topology(const struct rt_machine *m, const int *device, unsigned tp);
+
+/* The key of the tables of ranks on these devices. */
+struct rt_table_key rt_machine_key(const struct rt_machine *m, const int *device, unsigned tp,
+                                   bool multicast);
