@@ -146,31 +146,3 @@ enum plait_status rt_machine_read(struct rt_machine *m, const struct rt_driver *
 				return e->status;
 	return PLAIT_OK;
 }
-
-const char *rt_machine_topology(const struct rt_machine *m, const int *device, unsigned tp)
-{
-	bool one = true, access = true, atomics = true;
-
-	for (unsigned i = 0; i < tp; i++)
-		for (unsigned j = 0; j < tp; j++) {
-			const struct rt_link *l =
-			        &m->link[(unsigned)device[i] * m->n + (unsigned)device[j]];
-
-			one &= device[i] == device[j];
-			access &= l->access;
-			atomics &= l->atomics;
-		}
-	return one ? "one-gpu" : atomics ? "nvlink" : access ? "pcie" : "none";
-}
-
-struct rt_table_key rt_machine_key(const struct rt_machine *m, const int *device, unsigned tp,
-                                   bool multicast)
-{
-	return (struct rt_table_key){
-	        .gpu = m->gpu[device[0]].name,
-	        .driver = m->driver,
-	        .topology = rt_machine_topology(m, device, tp),
-	        .tp = tp,
-	        .multicast = multicast,
-	};
-}

@@ -1,10 +1,8 @@
 /*
- * What the machine has, as the driver says it: GPUs, how they reach each other, and the key that
- * selection tables go by.  Attributes are read; nothing is allocated, no context is made.
+ * What the machine has, as the driver says it: GPUs, how they reach each other.  Attributes are read; nothing is allocated, no context is made.
  */
 #pragma once
 #include "runtime/driver.h"
-#include "runtime/table.h"
 #include "support/arena.h"
 
 struct rt_gpu {
@@ -44,13 +42,3 @@ extern const struct rt_switch rt_multicast_switches[];
 /* Reads all; texts are in `a`. PLAIT_ENV where an attribute cannot be read. */
 enum plait_status rt_machine_read(struct rt_machine *m, const struct rt_driver *d, struct arena *a,
                                   struct rt_error *e);
-
-/*
- * "one-gpu" where all ranks are on one; "nvlink" where all pairs of different GPUs have access with native
- * atomics; else "pcie" where they have access; else "none".  device: ordinals, tp of them.
- */
-const char *rt_machine_topology(const struct rt_machine *m, const int *device, unsigned tp);
-
-/* The key of the tables of ranks on these devices. */
-struct rt_table_key rt_machine_key(const struct rt_machine *m, const int *device, unsigned tp,
-                                   bool multicast);

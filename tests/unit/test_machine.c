@@ -1,4 +1,4 @@
-/* What doctor and the keys of tables make of a driver's answers: here, a driver of the test's own. */
+/* What doctor makes of a driver's answers: here, a driver of the test's own. */
 #include "tests/unit/unit.h"
 #include "tools/doctor.h"
 #include <stdio.h>
@@ -134,22 +134,20 @@ static void has(const char *text, const char *want)
 		fail_msg("no '%s' in:\n%s", want, text);
 }
 
-static void the_topology_is_that_of_the_worst_pair(void **state)
+static void links_are_read_for_each_pair(void **state)
 {
-	static const int two[] = {0, 1}, one[] = {1, 1};
 	struct rt_machine m;
 	struct rt_error e = {0};
 
-	assert_int_equal(rt_machine_read(&m, &driver, *state, &e), PLAIT_OK);
-	assert_string_equal(rt_machine_topology(&m, two, 2), "none");
-	assert_string_equal(rt_machine_topology(&m, one, 2), "one-gpu");
-	fake.access = 1;
-	assert_int_equal(rt_machine_read(&m, &driver, *state, &e), PLAIT_OK);
-	assert_string_equal(rt_machine_topology(&m, two, 2), "pcie");
 	fake.atomics = 1;
 	assert_int_equal(rt_machine_read(&m, &driver, *state, &e), PLAIT_OK);
-	assert_string_equal(rt_machine_topology(&m, two, 2), "nvlink");
-	assert_string_equal(rt_machine_key(&m, one, 2, false).gpu, "NVIDIA T1");
+	assert_int_equal(m.n, 2);
+	assert_true(m.link[0].access && m.link[3].access); /* a GPU reaches itself */
+	assert_false(m.link[1].access || m.link[1].atomics);
+	fake.access = 1;
+	assert_int_equal(rt_machine_read(&m, &driver, *state, &e), PLAIT_OK);
+	assert_true(m.link[1].access && m.link[2].atomics);
+	assert_string_equal(m.gpu[1].name, "NVIDIA T1");
 	assert_string_not_equal(m.driver, "");
 }
 
@@ -200,7 +198,7 @@ static void a_driver_that_fails_is_a_finding(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        TEST(the_topology_is_that_of_the_worst_pair),
+	        TEST(links_are_read_for_each_pair),
 	        TEST(each_variable_switches_multicast_off),
 	        TEST(doctor_says_what_is_missing),
 	        TEST(a_driver_that_fails_is_a_finding),
