@@ -245,7 +245,7 @@ static const struct {
 	{"seed", "S", set_seed, CMD_VERIFY, "of data and schedules (default: 0); a report's replay line has the one that failed"},
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
-	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_DOCTOR, "one JSON document on standard output (doc/cli.md)"},
+	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_LINT | CMD_DOCTOR, "one JSON document on standard output (doc/cli.md)"},
 	{"ptx", "FILE", set_ptx, CMD_VERIFY, "verify this text in place of the generated one; kernels that it lacks are left out"},
 	{"check", NULL, set_check, CMD_FMT, "write nothing; exit with 1 when the text would change"},
 	{"in-place", NULL, set_place, CMD_FMT, "write to the file, in one step, instead of standard output"},
@@ -266,6 +266,9 @@ static const struct {
 	 "independent reference with error bounds"},
 	{CMD_DOCTOR, "doctor",
 	 "says what this machine offers for running kernels, what is missing, and what to do about it"},
+	{CMD_LINT, "lint",
+	 "reads a PTX file, plait's own or of any compiler, for known faults of kernels that communicate: order,\n"
+	 "scopes, waits without end, addresses (doc/lint.md).  SPEC is a PTX file here"},
 	{CMD_FMT, "fmt",
 	 "writes a spec in the one layout: four blanks for a block, 120 columns, nothing aligned.  Comments, blank\n"
 	 "lines between statements and short blocks on one line are kept"},

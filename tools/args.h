@@ -10,6 +10,7 @@ enum command {
 	CMD_COMPILE = 2,
 	CMD_VERIFY = 4,
 	CMD_FMT = 8,
+	CMD_LINT = 16,
 	CMD_DOCTOR = 64,
 	CMD_BENCH = 128,
 	CMD_TUNE = 256,

@@ -8,3 +8,4 @@ int cmd_compile(struct args *a);
 int cmd_verify(struct args *a);
 int cmd_fmt(struct args *a);
 int cmd_doctor(struct args *a);
+int cmd_lint(struct args *a);

@@ -26,6 +26,8 @@ void ptx_err(struct ptx_parser *p, enum diag_code code, struct span at, const ch
 	char *text;
 	va_list ap;
 
+	if (p->quiet)
+		return;
 	va_start(ap, fmt);
 	text = arena_vprintf(p->arena, fmt, ap);
 	va_end(ap);

@@ -94,6 +94,10 @@ static bool tuning(struct ptx_parser *p)
 			p->fn->minctas = (unsigned)n;
 		} else if (ptx_dot(p, "pragma")) {
 			ptx_parse_pragma(p);
+		} else if (p->tok.kind == PTX_TOK_DOT && p->any) {
+			do
+				ptx_next(p);
+			while (p->tok.kind == PTX_TOK_NUM || ptx_is(p, ','));
 		} else if (p->tok.kind == PTX_TOK_DOT) {
 			ptx_unsupported(p, " before a body");
 			return false;
@@ -122,6 +126,9 @@ static void entry(struct ptx_parser *p)
 	bool ok;
 
 	ptx_next(p);
+	if (ptx_is(p, '(')) /* what a .func returns */
+		while (p->tok.kind != PTX_TOK_EOF && !ptx_accept(p, ')'))
+			ptx_next(p);
 	if (!ptx_take_name(p, &t)) {
 		ptx_skip_statement(p);
 		return;
@@ -134,11 +141,19 @@ static void entry(struct ptx_parser *p)
 	p->fn = ptx_fn_new(p->module, arena_strndup(p->arena, t.s, t.n));
 	p->fn->line = t.line;
 	p->loc_line = p->loc_col = 0;
+	p->quiet = p->any; /* a .func may be declared before it is defined */
 	ptx_name_add(
 	        p, &t,
 	        PTX_N_ENTRY); /* so that a second one is found; nothing in a body can mean it */
+	p->quiet = false;
 	ptx_block_open(p, t.at);
-	ok = params(p) && tuning(p) && ptx_expect(p, '{');
+	ok = params(p) && tuning(p);
+	if (ok && p->any && ptx_accept(p, ';')) { /* declared only */
+		ptx_block_close(p);
+		p->fn = NULL;
+		return;
+	}
+	ok = ok && ptx_expect(p, '{');
 	if (ok) {
 		ptx_parse_body(p);
 		if (!p->stop)
@@ -190,7 +205,10 @@ static void target(struct ptx_parser *p)
 			sm = sm * 10 + (unsigned)(t.s[k] - '0');
 		else
 			suffix = t.s[k];
-	if (t.n < 5 || t.n > 7 || memcmp(t.s, "sm_", 3) != 0 || !ptx_target_version(sm, suffix))
+	if (p->any && t.n >= 4 && memcmp(t.s, "sm_", 3) == 0) {
+		/* a later target than we know */
+	} else if (t.n < 5 || t.n > 7 || memcmp(t.s, "sm_", 3) != 0 ||
+	           !ptx_target_version(sm, suffix))
 		ptx_err(p, DIAG_PTX_TARGET, t.at, "the target '%.*s' is not known", (int)t.n, t.s);
 	p->module->sm = sm;
 	p->module->sm_suffix = suffix;
@@ -231,7 +249,7 @@ static void address_size(struct ptx_parser *p)
 
 static void linked(struct ptx_parser *p, bool external)
 {
-	if (ptx_dot(p, "entry") && !external)
+	if ((ptx_dot(p, "entry") && !external) || (ptx_dot(p, "func") && p->any))
 		entry(p);
 	else if (ptx_starts_var(p))
 		ptx_parse_vars(p, external);
@@ -255,7 +273,7 @@ static void module_statement(struct ptx_parser *p)
 		linked(p, false);
 	else if (ptx_accept_dot(p, "extern"))
 		linked(p, true);
-	else if (ptx_dot(p, "entry") || ptx_starts_var(p))
+	else if (ptx_dot(p, "entry") || ptx_dot(p, "func") || ptx_starts_var(p))
 		linked(p, false);
 	else if (ptx_dot(p, "pragma"))
 		ptx_parse_pragma(p);
@@ -276,7 +294,8 @@ static void module_statement(struct ptx_parser *p)
 	}
 }
 
-struct ptx_module *ptx_parse(struct arena *a, struct diags *d, const struct source *src)
+static struct ptx_module *parse(struct arena *a, struct diags *d, const struct source *src,
+                                bool any)
 {
 	struct ptx_parser p;
 	struct strbuf header;
@@ -284,6 +303,7 @@ struct ptx_module *ptx_parse(struct arena *a, struct diags *d, const struct sour
 	unsigned before = d->nerror;
 
 	ptx_parser_init(&p, a, d, src);
+	p.any = any;
 	p.module = m;
 	strbuf_init(&header, a);
 	p.header = &header;
@@ -302,4 +322,14 @@ struct ptx_module *ptx_parse(struct arena *a, struct diags *d, const struct sour
 	for (struct ptx_fn *f = m->fn; f; f = f->next)
 		ptx_param_layout(f);
 	return d->nerror == before ? m : NULL;
+}
+
+struct ptx_module *ptx_parse(struct arena *a, struct diags *d, const struct source *src)
+{
+	return parse(a, d, src, false);
+}
+
+struct ptx_module *ptx_parse_any(struct arena *a, struct diags *d, const struct source *src)
+{
+	return parse(a, d, src, true);
 }

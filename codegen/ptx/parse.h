@@ -58,6 +58,8 @@ struct ptx_parser {
 	struct strbuf *header;  /* where comments before the first token go; NULL: past it */
 	bool comment_ends_insn; /* a comment now belongs to the last instruction */
 	bool stop;              /* no use in going on */
+	bool any;               /* ptx_parse_any: pass over what is not understood */
+	bool quiet;             /* an attempt: do not report */
 
 	struct ptx_module *module;
 	struct ptx_fn *fn;

@@ -13,8 +13,9 @@ void ptx_skip_statement(struct ptx_parser *p)
 
 void ptx_unsupported(struct ptx_parser *p, const char *what)
 {
-	ptx_err(p, DIAG_PTX_UNSUPPORTED, p->tok.at, "'.%.*s' is not supported%s", (int)p->tok.n,
-	        p->tok.s, what);
+	if (!p->any)
+		ptx_err(p, DIAG_PTX_UNSUPPORTED, p->tok.at, "'.%.*s' is not supported%s",
+		        (int)p->tok.n, p->tok.s, what);
 	ptx_next(p);
 	ptx_skip_statement(p);
 }
@@ -213,7 +214,7 @@ void ptx_parse_vars(struct ptx_parser *p, bool external)
 		if (!ptx_take_name(p, &t) ||
 		    !ptx_take_extents(p, external, UINT32_MAX, &v.count, &array))
 			goto bad;
-		if (external && v.count) {
+		if (external && v.count && !p->any) {
 			ptx_err(p, DIAG_PTX_UNSUPPORTED, t.at,
 			        "an external variable is only supported as '.extern .shared "
 			        "name[]'");
@@ -222,8 +223,10 @@ void ptx_parse_vars(struct ptx_parser *p, bool external)
 		v.name = arena_strndup(p->module->arena, t.s, t.n);
 		add_var(p, v, &t);
 		if (ptx_is(p, '=')) {
+			p->quiet = p->any;
 			ptx_err(p, DIAG_PTX_UNSUPPORTED, p->tok.at,
 			        "initial values of variables are not supported");
+			p->quiet = false;
 			while (p->tok.kind != PTX_TOK_EOF && !ptx_is(p, ';'))
 				ptx_next(p);
 		}

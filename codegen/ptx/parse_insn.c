@@ -162,6 +162,8 @@ static void unknown_instruction(struct ptx_parser *p, const struct mnemonic *m)
 	const char *names[PTX_NOPS], *near;
 	const struct ptx_token *t = &m->part[0];
 
+	if (p->quiet)
+		return;
 	ptx_err(p, DIAG_PTX_INSN, t->at, "the instruction '%.*s' is not known", (int)t->n, t->s);
 	for (unsigned op = 0; op < PTX_NOPS; op++)
 		names[op] = arena_strndup(p->arena, ptx_insn_info[op].spelling,
@@ -177,6 +179,8 @@ static void wrong_modifier(struct ptx_parser *p, const struct mnemonic *m, unsig
 {
 	const struct ptx_token *t = &m->part[fitted];
 
+	if (p->quiet)
+		return;
 	if (fitted < m->n)
 		ptx_err(p, DIAG_PTX_MODIFIER, t->at, "'.%.*s' does not fit '%.*s' here", (int)t->n,
 		        t->s, (int)m->part[0].n, m->part[0].s);
@@ -521,6 +525,71 @@ static bool choose_row(struct ptx_parser *p, const struct mnemonic *m, struct op
 	return false;
 }
 
+/* ---- of other compilers (ptx_parse_any) ---- */
+
+/* Cache operators and hints say nothing about what is read or written. */
+static void drop_cache_hints(struct mnemonic *m)
+{
+	static const char *const words[] = {"ca", "cg", "cs", "lu", "cv", "wb", "wt"};
+	unsigned n = 1;
+
+	if (!ptx_tok_equals(&m->part[0], "ld") && !ptx_tok_equals(&m->part[0], "st"))
+		return;
+	for (unsigned k = 1; k < m->n; k++) {
+		const struct ptx_token *t = &m->part[k];
+		bool hint = t->n > 4 && t->s[0] == 'L' && t->s[2] == ':';
+
+		for (unsigned w = 0; w < sizeof words / sizeof words[0]; w++)
+			hint |= ptx_tok_equals(t, words[w]);
+		if (!hint)
+			m->part[n++] = *t;
+	}
+	m->n = n;
+}
+
+/* The registers that stand before the semicolon. */
+static void opaque(struct ptx_parser *p, const struct mnemonic *m, struct ptx_insn *i)
+{
+	struct ptx_opnd o;
+	unsigned depth = 0;
+
+	*i = (struct ptx_insn){.op = PTX_OPAQUE, .type = PTX_T_none, .mod.type2 = PTX_T_none};
+	i->opaque = arena_strndup(p->arena, p->src->text + (m->at.begin - p->src->base),
+	                          m->at.end - m->at.begin);
+	while (p->tok.kind != PTX_TOK_EOF && !ptx_is(p, ';') && (depth || !ptx_is(p, '}'))) {
+		depth += ptx_is(p, '{');
+		depth -= ptx_is(p, '}');
+		if (p->tok.kind == PTX_TOK_WORD && i->nopnd < PTX_MAX_OPNDS &&
+		    ptx_name_reg(p, p->tok.s, p->tok.n, &o))
+			i->o[i->nopnd++] = o;
+		ptx_next(p);
+	}
+}
+
+/* As the table has it; else, where that is allowed, opaque. */
+static bool read_insn(struct ptx_parser *p, struct mnemonic *m, struct operands *list,
+                      struct ptx_insn *i)
+{
+	const char *at = p->p;
+	struct ptx_token tok = p->tok;
+	uint32_t line = p->line;
+	bool ok;
+
+	if (!p->any)
+		return choose_row(p, m, list, i);
+	drop_cache_hints(m);
+	p->quiet = true;
+	ok = choose_row(p, m, list, i) && ptx_is(p, ';');
+	p->quiet = false;
+	if (ok)
+		return true;
+	p->p = at;
+	p->tok = tok;
+	p->line = line;
+	opaque(p, m, i);
+	return true;
+}
+
 void ptx_parse_insn(struct ptx_parser *p)
 {
 	struct span start = p->tok.at;
@@ -529,7 +598,7 @@ void ptx_parse_insn(struct ptx_parser *p)
 	struct mnemonic m;
 	struct operands list;
 
-	if (!read_guard(p, &guard) || !read_mnemonic(p, &m) || !choose_row(p, &m, &list, &i))
+	if (!read_guard(p, &guard) || !read_mnemonic(p, &m) || !read_insn(p, &m, &list, &i))
 		goto bad;
 	i.guard = guard.guard;
 	i.guard_not = guard.guard_not;

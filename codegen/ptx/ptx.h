@@ -16,7 +16,8 @@
 enum ptx_op {
 #define PTX_INSN(ID, ...) PTX_##ID,
 #include "codegen/ptx/insns.def"
-	PTX_NOPS
+	PTX_NOPS,
+	PTX_OPAQUE = PTX_NOPS /* one that is not in the table: ptx_parse_any */
 };
 
 /* Register classes: name prefix, bits, declaration type. */
@@ -166,6 +167,8 @@ struct ptx_insn {
 	uint32_t loc_line,
 	        loc_col;     /* .loc: place in the spec, file fn->module->loc_file; 0: none */
 	const char *comment; /* printed at the end of the line; kept by the parser; NULL: none */
+	const char
+	        *opaque; /* of PTX_OPAQUE: the mnemonic; o has the registers it names, in order */
 };
 
 struct ptx_label {
@@ -290,6 +293,13 @@ void ptx_print_insn(const struct ptx_fn *f, const struct ptx_insn *i,
 
 /* ---- text in (parse.c): NULL, with E7xx diagnostics, when the text is wrong ---- */
 struct ptx_module *ptx_parse(struct arena *a, struct diags *d, const struct source *src);
+
+/*
+ * The same for text that other compilers wrote, to be looked at and not to be run: instructions that
+ * are not in the table become PTX_OPAQUE, cache hints are dropped, .func bodies are read as entries
+ * are, and what else is not understood is passed over.
+ */
+struct ptx_module *ptx_parse_any(struct arena *a, struct diags *d, const struct source *src);
 
 /* ---- checks (verify.c), from the table: kinds and classes of operands, addresses, modifiers that
  * go together, labels, variables and registers known, version and sm.  false, with E7xx diagnostics

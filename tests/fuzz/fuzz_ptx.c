@@ -1,7 +1,8 @@
 /* Any text as PTX: refused with a diagnostic, or it prints, and what is printed reads back as the
- * same. */
+ * same.  The reader of foreign text and lint take it too. */
 #include "tests/fuzz/fuzz.h"
 #include "codegen/ptx/ptx.h"
+#include "lint/lint.h"
 #include <string.h>
 
 static void check(struct arena *a, const char *text, size_t size)
@@ -10,6 +11,10 @@ static void check(struct arena *a, const char *text, size_t size)
 	struct ptx_module *m;
 	struct diags d;
 
+	diags_init(&d, a);
+	m = ptx_parse_any(a, &d, diags_add_source(&d, "any", text, size));
+	if (m)
+		lint_module(m, a, &d);
 	diags_init(&d, a);
 	strbuf_init(&shown, a);
 	m = ptx_parse(a, &d, diags_add_source(&d, "fuzz", text, size));

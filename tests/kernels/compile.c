@@ -1,4 +1,5 @@
 /* From samples to rows: compiled kernels, each text once. */
+#include "lint/lint.h"
 #include "tests/kernels/kernels.h"
 #include "tools/pipeline.h"
 #include <stdio.h>
@@ -68,7 +69,26 @@ static unsigned loop_length(const struct ptx_fn *f)
 	return most;
 }
 
-static void add(struct kernels *k, const struct cg_kernel *c, const struct row *like)
+/* Nothing of what plait lint looks for is in a kernel of ours.  false: k->wrong. */
+static bool lint(struct kernels *k, struct arena *a, const struct strbuf *text, const char *name)
+{
+	struct diags d;
+	struct strbuf b;
+	struct ptx_module *m;
+
+	diags_init(&d, a);
+	m = ptx_parse_any(a, &d, diags_add_source(&d, name, text->s, text->n));
+	if (m)
+		lint_module(m, a, &d);
+	if (m && !d.nerror && !d.nwarning)
+		return true;
+	strbuf_init(&b, a);
+	diags_render(&d, DIAG_WARNING, &b);
+	snprintf(k->wrong, sizeof k->wrong, "lint:\n%s", b.s);
+	return false;
+}
+
+static bool add(struct kernels *k, const struct cg_kernel *c, const struct row *like)
 {
 	struct arena *a = c->module->arena;
 	struct strbuf b;
@@ -92,6 +112,7 @@ static void add(struct kernels *k, const struct cg_kernel *c, const struct row *
 	read_head(r, b.s);
 	r->per_row = (loop_length(c->module->fn) + c->plan.in_flight / 2) / c->plan.in_flight;
 	r->regs = r->spilled = -1;
+	return lint(k, a, &b, c->name);
 }
 
 static bool refused(const struct diags *d)
@@ -137,9 +158,11 @@ static bool compile(struct kernels *k, struct pipe *p, struct args *args, const 
 		diags_init(&p->d, p->a);
 		diags_add_source(&p->d, p->src->name, p->src->text, p->src->len);
 		s = pipe_codegen(p, like->protocol);
+		if (s == ST_OK && !add(k, p->kernel[p->nkernel - 1].k, like))
+			return false;
 		if (s == ST_OK)
-			add(k, p->kernel[p->nkernel - 1].k, like);
-		else if (s == ST_INTERNAL || !refused(&p->d))
+			continue;
+		if (s == ST_INTERNAL || !refused(&p->d))
 			return fail(k, p, like);
 	}
 	return true;

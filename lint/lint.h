@@ -1,0 +1,30 @@
+/*
+ * plait lint: what is wrong with a PTX kernel that communicates, found by reading it.  Design
+ * section 9; the faults are those of public fused collectives (doc/lint.md).
+ *
+ * For any PTX, ours or not: instructions that codegen/ptx does not know pass through (their
+ * registers are followed, what they do to memory is not).
+ */
+#pragma once
+#include "codegen/ptx/ptx.h"
+
+/* The rules, in the order of rules.def. */
+enum lint_rule {
+#define LINT_RULE(ID, ...) LINT_##ID,
+#include "lint/rules.def"
+	LINT_NRULES
+};
+
+struct lint_rule_info {
+	const char *name; /* "unbounded-spin" */
+	enum diag_severity severity;
+	enum diag_code code;
+	const char *what, *fix;
+};
+extern const struct lint_rule_info lint_rule_info[LINT_NRULES];
+
+/*
+ * Reports every finding in every function of a module that ptx_parse_any read from a source of `d`.
+ * Returns their number, warnings not counted.
+ */
+unsigned lint_module(const struct ptx_module *m, struct arena *a, struct diags *d);

@@ -1,0 +1,243 @@
+/* Rules about loops that wait for memory: what their exits depend on, by a backward slice inside
+ * the loop. */
+#include "lint/internal.h"
+#include <string.h>
+
+struct slice {
+	struct lint_fn *f;
+	const uint32_t *node;
+	uint32_t n;
+	const bool *in;
+	bool *reg; /* of lint_reg: the exits depend on it */
+};
+
+static bool defines(const struct lint_fn *f, const struct ptx_insn *x, const bool *reg)
+{
+	for (unsigned k = 0; k < x->nopnd; k++) {
+		const struct ptx_opnd *o = &x->o[k];
+
+		if (!lint_is_dest(x, k) || (o->kind != PTX_REG && o->kind != PTX_VEC))
+			continue;
+		for (unsigned e = 0; e < (o->kind == PTX_VEC ? o->n : 1u); e++)
+			if (o->reg[e] != PTX_SINK && reg[lint_reg(f, o->cls, o->reg[e])])
+				return true;
+	}
+	return false;
+}
+
+static bool mark(bool *reg, uint32_t k)
+{
+	bool old = reg[k];
+
+	reg[k] = true;
+	return !old;
+}
+
+static bool mark_sources(const struct lint_fn *f, const struct ptx_insn *x, bool *reg)
+{
+	bool changed = false;
+
+	if (x->guard)
+		changed |= mark(reg, lint_reg(f, PTX_C_PRED, x->guard - 1));
+	for (unsigned k = 0; k < x->nopnd; k++) {
+		const struct ptx_opnd *o = &x->o[k];
+
+		if (lint_is_dest(x, k) || (o->kind != PTX_REG && o->kind != PTX_VEC))
+			continue; /* not through addresses: where a value is says nothing of it */
+		for (unsigned e = 0; e < (o->kind == PTX_VEC ? o->n : 1u); e++)
+			if (o->reg[e] != PTX_SINK)
+				changed |= mark(reg, lint_reg(f, o->cls, o->reg[e]));
+	}
+	return changed;
+}
+
+/* All that the marked registers stem from, inside the loop. */
+static void close_slice(const struct slice *s, bool *reg)
+{
+	bool changed = true;
+
+	while (changed) {
+		changed = false;
+		for (uint32_t k = 0; k < s->n; k++) {
+			const struct ptx_insn *x;
+
+			if (s->node[k] >= s->f->n)
+				continue;
+			x = &s->f->fn->insn[s->node[k]];
+			if (defines(s->f, x, reg))
+				changed |= mark_sources(s->f, x, reg);
+		}
+	}
+}
+
+/* The condition of a way out; LINT_NONE: this is none, or it has none. */
+static uint32_t exit_condition(const struct slice *s, uint32_t i)
+{
+	const struct ptx_insn *x = &s->f->fn->insn[i];
+
+	if (!x->guard)
+		return LINT_NONE;
+	for (unsigned k = 0; k < 2; k++)
+		if (s->f->succ[i][k] != LINT_NONE && !s->in[s->f->succ[i][k]])
+			return lint_reg(s->f, PTX_C_PRED, x->guard - 1);
+	return LINT_NONE;
+}
+
+/* An addition whose result comes back to it: the loop counts. */
+static bool counts(const struct slice *s, const struct ptx_insn *x)
+{
+	bool *reg;
+
+	if ((x->op != PTX_add && x->op != PTX_sub) || x->o[0].kind != PTX_REG)
+		return false;
+	reg = arena_news(s->f->a, bool, s->f->nreg + 1);
+	mark_sources(s->f, x, reg);
+	close_slice(s, reg);
+	return reg[lint_reg(s->f, x->o[0].cls, x->o[0].reg[0])];
+}
+
+struct found { /* among what the exits depend on */
+	bool bounded, ordered;
+	uint32_t load, equal, real; /* instructions; LINT_NONE */
+};
+
+/* setp.eq.ftz.f32 and the like are not in the table. */
+static bool opaque_has(const struct ptx_insn *x, const char *a, const char *b)
+{
+	return x->op == PTX_OPAQUE && (strstr(x->opaque, a) || strstr(x->opaque, b));
+}
+
+static bool compares(const struct ptx_insn *x)
+{
+	return x->op == PTX_setp || x->op == PTX_setpb || opaque_has(x, "setp.", "set.");
+}
+
+static bool is_float(const struct ptx_insn *x)
+{
+	if (x->op == PTX_OPAQUE)
+		return opaque_has(x, ".f", ".bf");
+	return x->type < PTX_NTYPES && strchr("fb", ptx_type_info[x->type].text[0]) &&
+	       strncmp(ptx_type_info[x->type].text, "b16", 4) &&
+	       strncmp(ptx_type_info[x->type].text, "b32", 4) &&
+	       strncmp(ptx_type_info[x->type].text, "b64", 4);
+}
+
+static bool tests_equality(const struct ptx_insn *x)
+{
+	if (x->op == PTX_OPAQUE)
+		return opaque_has(x, ".eq", ".ne");
+	return x->mod.cmp == PTX_EQ || x->mod.cmp == PTX_NE || x->mod.cmp == PTX_EQU ||
+	       x->mod.cmp == PTX_NEU;
+}
+
+/* A register that only ever gets a number that the text has. */
+static bool is_constant(const struct lint_fn *f, const struct ptx_opnd *o)
+{
+	bool *reg = arena_news(f->a, bool, f->nreg + 1);
+
+	if (o->kind != PTX_REG)
+		return o->kind == PTX_IMM;
+	reg[lint_reg(f, o->cls, o->reg[0])] = true;
+	for (uint32_t i = 0; i < f->n; i++) {
+		const struct ptx_insn *x = &f->fn->insn[i];
+
+		if (defines(f, x, reg) && (x->op != PTX_mov || x->o[1].kind != PTX_IMM))
+			return false;
+	}
+	return true;
+}
+
+static bool is_nonzero(const struct lint_fn *f, const struct ptx_opnd *o)
+{
+	return is_constant(f, o) && lint_opnd(f, o).most;
+}
+
+static void look_at_compare(const struct slice *s, uint32_t i, struct found *r)
+{
+	const struct ptx_insn *x = &s->f->fn->insn[i];
+	struct lint_value a = lint_opnd(s->f, &x->o[1]), b = lint_opnd(s->f, &x->o[2]);
+	const unsigned copied = LINT_POLLED | LINT_COPIED;
+
+	if (!tests_equality(x)) {
+		r->ordered |= !is_float(x) && (a.facts | b.facts) & LINT_POLLED &&
+		              !((a.facts | b.facts) & LINT_TIME);
+		return;
+	}
+	if ((a.facts & copied) != copied) {
+		struct lint_value swap = a;
+
+		a = b;
+		b = swap;
+	}
+	if ((a.facts & copied) != copied)
+		return;
+	if (is_float(x))
+		r->real = i;
+	else if (is_nonzero(s->f, &x->o[1]) || is_nonzero(s->f, &x->o[2]))
+		r->ordered = true; /* it waits for a word to be written, whatever the word */
+	else if (!(b.facts & LINT_POLLED) && !is_constant(s->f, &x->o[1]) &&
+	         !is_constant(s->f, &x->o[2]))
+		r->equal = i;
+}
+
+static void look_at(const struct slice *s, uint32_t i, struct found *r)
+{
+	const struct ptx_insn *x = &s->f->fn->insn[i];
+	struct lint_access access;
+
+	if (!defines(s->f, x, s->reg))
+		return;
+	if (lint_access(s->f, i, &access) && access.strong && access.kind != LINT_STORE &&
+	    x->op != PTX_atom_cas)
+		r->load = i;
+	for (unsigned k = 0; k < x->nopnd; k++)
+		if (!lint_is_dest(x, k) && lint_opnd(s->f, &x->o[k]).facts & LINT_TIME)
+			r->bounded = true;
+	if (x->op == PTX_OPAQUE && strstr(x->opaque, "clock"))
+		r->bounded = true;
+	if (counts(s, x))
+		r->bounded = true;
+	if (compares(x))
+		look_at_compare(s, i, r);
+}
+
+static void scope_of(struct lint_fn *f, uint32_t load)
+{
+	struct lint_access a;
+
+	lint_access(f, load, &a);
+	if (f->across && a.scope < PTX_SYS && !f->system_load)
+		lint_found(f, LINT_SCOPE, load, LINT_NONE);
+}
+
+static void spin(struct lint_fn *f, const uint32_t *node, uint32_t n, const bool *in)
+{
+	struct slice s = {.f = f, .node = node, .n = n, .in = in};
+	struct found r = {.load = LINT_NONE, .equal = LINT_NONE, .real = LINT_NONE};
+
+	s.reg = arena_news(f->a, bool, f->nreg + 1);
+	for (uint32_t k = 0; k < n; k++) {
+		uint32_t c = node[k] < f->n ? exit_condition(&s, node[k]) : LINT_NONE;
+
+		if (c != LINT_NONE)
+			s.reg[c] = true;
+	}
+	close_slice(&s, s.reg);
+	for (uint32_t k = 0; k < n; k++)
+		if (node[k] < f->n)
+			look_at(&s, node[k], &r);
+	if (r.load == LINT_NONE)
+		return;
+	if (r.real != LINT_NONE)
+		lint_found(f, LINT_FLOAT_SENTINEL, r.real, r.load);
+	if (!r.bounded)
+		lint_found(f, LINT_SPIN, r.load, LINT_NONE);
+	if (r.equal != LINT_NONE && !r.ordered)
+		lint_found(f, LINT_EPOCH, r.equal, r.load);
+	scope_of(f, r.load);
+}
+
+void lint_spins(struct lint_fn *f)
+{
+	lint_loops(f, spin);
+}
