@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "runtime/driver.h"
+#include "runtime/libnccl.h"
 
 struct rt_boot {
 	unsigned process, processes;
@@ -51,6 +52,10 @@ int rt_local_rank(const struct rt_env *env);
 /* TCP: processes [base, base + processes) of the world; the first of them gathers. */
 struct rt_boot *rt_boot_tcp(const struct rt_world *w, unsigned base, unsigned processes,
                             uint64_t timeout_ns, struct rt_error *e);
+
+/* The processes of an NCCL communicator, of one rank each; it stays the caller's. */
+struct rt_boot *rt_boot_nccl(const struct rt_driver *drv, const struct rt_nccl *nccl,
+                             struct nccl_comm *comm, uint64_t timeout_ns, struct rt_error *e);
 
 /* Gathers with b, and remembers a failure. */
 bool rt_boot_gather(struct rt_boot *b, const void *send, void *recv, size_t bytes,

@@ -24,8 +24,9 @@ struct rt_rank {
 	uint32_t process; /* that drives it */
 	int32_t ordinal;  /* CUDA ordinal, there */
 	int32_t major, minor, sms;
-	uint32_t shared_optin; /* bytes of shared memory a CTA can get */
-	int32_t vmm, fd, multicast;
+	uint32_t shared_optin;      /* bytes of shared memory a CTA can get */
+	int32_t vmm, fd, multicast; /* what the driver says of the GPU */
+	int32_t multicast_off;  /* and who has switched it off: 0: nobody; rt_why_no_multicast */
 	unsigned char uuid[16]; /* of the GPU */
 	char name[64];          /* of the GPU */
 };
@@ -52,14 +53,15 @@ struct plait_comm {
 struct rt_memory {
 	size_t bytes;                /* on each rank, rounded up */
 	cu_handle own[CG_MAX_RANKS]; /* [nlocal] */
-	cu_address
-	        va[CG_MAX_RANKS]; /* [size]: rank r's memory, at one address for all local ranks */
-	bool mapped[CG_MAX_RANKS];
+	bool have[CG_MAX_RANKS];     /* own */
+	cu_address va[CG_MAX_RANKS]; /* [size]: rank r's, at one address for all local ranks */
 	size_t reserved[CG_MAX_RANKS];
-	cu_handle mc;                   /* the multicast object */
+	bool mapped[CG_MAX_RANKS];
+	cu_handle mc; /* the multicast object */
+	bool have_mc;
 	cu_address mc_va[CG_MAX_RANKS]; /* [nlocal] */
-	bool mc_mapped[CG_MAX_RANKS], mc_bound[CG_MAX_RANKS];
 	size_t mc_reserved[CG_MAX_RANKS];
+	bool mc_mapped[CG_MAX_RANKS], mc_bound[CG_MAX_RANKS];
 };
 
 struct plait_buffer {
@@ -105,8 +107,43 @@ enum plait_status rt_same(plait_comm *c, const char *what, uint64_t value);
 bool rt_enter(plait_comm *c, unsigned local);
 void rt_leave(plait_comm *c);
 
-/* Waits for the stream of a rank, at most the time for set-up; the rank's context is current. */
+/* Waits for a stream of a rank, at most the time for set-up; the rank's context is current. */
 bool rt_wait(plait_comm *c, unsigned local, struct cu_stream *s);
 
-/* CLOCK_MONOTONIC */
-uint64_t rt_now_ns(void);
+/* Puts "rank R: " before the message of c->error: the rank is the local one's. */
+void rt_blame(plait_comm *c, unsigned local);
+
+/* A line more of why the transport is what it is. */
+void rt_why(plait_comm *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- the parts of plait_comm_create and plait_buffer_create ---- */
+
+/* Collective: finds c->transport, by trying. */
+enum plait_status rt_find_transport(plait_comm *c, const struct plait_comm_options *o,
+                                    const struct rt_hooks *h);
+
+/* What has switched multicast off here: 0: nothing; else the text says, "NCCL_NVLS_ENABLE=0". */
+int rt_why_no_multicast(const struct rt_env *env, enum plait_transport at_most);
+void rt_why_no_multicast_text(int why, char *out, size_t n);
+
+/*
+ * Collective: allocates, maps what c->transport (or `by`) lets map, and zeroes.  When the multicast object
+ * cannot be made, the memory has none, on all ranks, and c->why says so.  On failure nothing is left.
+ */
+enum plait_status rt_memory_create(plait_comm *c, struct rt_memory *m, size_t bytes,
+                                   enum plait_transport by);
+void rt_memory_free(plait_comm *c, struct rt_memory *m);
+
+/* Collective: makes the multicast object of memory that is mapped.  PLAIT_OK: m->mc_va is there on all
+ * ranks; else nothing of it is left on any. */
+enum plait_status rt_multicast_create(plait_comm *c, struct rt_memory *m);
+void rt_multicast_free(plait_comm *c, struct rt_memory *m);
+
+/* The granularity that memory of every rank needs; 0 with a message on failure. */
+size_t rt_granularity(plait_comm *c, enum plait_transport by);
+
+/* Reserves, maps and opens h to the local rank's GPU, or to those of all when local is -1.  What was done
+ * before a failure is in the three, for rt_unmap. */
+bool rt_map(plait_comm *c, cu_handle h, size_t bytes, int local, cu_address *va, size_t *reserved,
+            bool *mapped);
+void rt_unmap(plait_comm *c, cu_address *va, size_t *reserved, bool *mapped);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 const struct rt_switch rt_multicast_switches[] = {
         {"PLAIT_MULTICAST", "0"},
@@ -12,14 +13,23 @@ const struct rt_switch rt_multicast_switches[] = {
         {NULL, NULL},
 };
 
+bool rt_switched_off(const struct rt_switch *s, const char *value)
+{
+	static const char *const zero[] = {"0", "false", "no", "off", "n"};
+	bool is_zero = false;
+
+	if (!value || !*value)
+		return false;
+	for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
+		is_zero |= strcasecmp(value, zero[i]) == 0;
+	return is_zero == (strcmp(s->off, "0") == 0);
+}
+
 const char *rt_multicast_off(void)
 {
-	for (const struct rt_switch *s = rt_multicast_switches; s->name; s++) {
-		const char *v = getenv(s->name);
-
-		if (v && !strcmp(v, s->off))
+	for (const struct rt_switch *s = rt_multicast_switches; s->name; s++)
+		if (rt_switched_off(s, getenv(s->name)))
 			return s->name;
-	}
 	return NULL;
 }
 

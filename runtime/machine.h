@@ -39,6 +39,10 @@ struct rt_switch {
 };
 extern const struct rt_switch rt_multicast_switches[];
 
+/* Whether a value of the variable switches off: 0 or a word for it where that is "0", anything else where
+ * it is "1".  NULL and "" do not. */
+bool rt_switched_off(const struct rt_switch *s, const char *value);
+
 /* Reads all; texts are in `a`. PLAIT_ENV where an attribute cannot be read. */
 enum plait_status rt_machine_read(struct rt_machine *m, const struct rt_driver *d, struct arena *a,
                                   struct rt_error *e);

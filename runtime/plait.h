@@ -283,13 +283,24 @@ struct plait_comm_options {
 	                      with one rank a process: LOCAL_RANK */
 	unsigned nlocal; /* 0: size / processes */
 	enum plait_transport at_most; /* PLAIT_BY_PEER: never multicast; PLAIT_BY_NCCL: only NCCL */
-	uint64_t timeout_ns;          /* of a wait in a kernel, and for peers at set-up; 0: 10 s */
+	uint64_t timeout_ns;          /* of a wait in a kernel; 0: 10 s */
+	uint64_t setup_timeout_ns;    /* of a wait for peers in a collective call; 0: 60 s */
 };
 
 #define PLAIT_COMM_OPTIONS_INIT                                  \
 	{                                                        \
 		.struct_size = sizeof(struct plait_comm_options) \
 	}
+
+/* Collective.  *out is set whenever there is memory for it, also on failure: then
+ * plait_comm_error() says why.  All ranks fail, or none. */
+enum plait_status plait_comm_create(const struct plait_comm_options *o, plait_comm **out);
+/* Not collective; its buffers, stages and workspaces must be freed before. */
+void plait_comm_free(plait_comm *c);
+/* The message of the last call on this communicator, or on what was made of it, that failed; "" */
+const char *plait_comm_error(const plait_comm *c);
+/* Collective: returns when all processes are here, or with PLAIT_TIMEOUT. */
+enum plait_status plait_comm_barrier(plait_comm *c);
 
 struct plait_comm_info {
 	size_t struct_size;
@@ -302,6 +313,30 @@ struct plait_comm_info {
 	{                                                     \
 		.struct_size = sizeof(struct plait_comm_info) \
 	}
+
+enum plait_status plait_comm_info(const plait_comm *c, struct plait_comm_info *info);
+
+/* Collective: `bytes` on every rank (rounded up to the granularity), zeroed, mapped on all. */
+enum plait_status plait_buffer_create(plait_comm *c, size_t bytes, plait_buffer **out);
+/*
+ * Not collective: the caller's own symmetric memory, 256-byte aligned.  peer has [nlocal][size]
+ * addresses: of every rank's memory as each rank of this process sees it; multicast [nlocal], or NULL.
+ * What is behind the addresses remains the caller's, and mapped until the buffer is freed.  A multicast
+ * address is used only where the communicator's transport is multicast.
+ */
+enum plait_status plait_buffer_import(plait_comm *c, const plait_address *peer,
+                                      const plait_address *multicast, size_t bytes,
+                                      plait_buffer **out);
+/* Not collective, but nothing may use the buffer on any rank: a barrier comes before.  NULL is accepted. */
+void plait_buffer_free(plait_buffer *b);
+/* The address of the rank's own copy; 0 when local >= nlocal. */
+plait_address plait_buffer_address(const plait_buffer *b, unsigned local);
+/* Where it finds another rank's copy; 0 when it cannot reach it. */
+plait_address plait_buffer_peer(const plait_buffer *b, unsigned local, unsigned rank);
+/* The multicast address of all copies; 0 when there is none, and then on no rank. */
+plait_address plait_buffer_multicast(const plait_buffer *b, unsigned local);
+/* Bytes of each copy that may be used: at least those asked for. */
+size_t plait_buffer_bytes(const plait_buffer *b);
 
 struct plait_stage_options {
 	size_t struct_size;
@@ -332,7 +367,7 @@ struct plait_launch {
 	size_t struct_size;
 	unsigned local; /* which rank of this process */
 	size_t kernel;  /* as plait_code_name() counts; a carried parameter's export kernel: its
-	                    number is count + that of plait_stage_export() */
+	                    number is count + that of plait_stage_export */
 	plait_workspace *workspace;
 	plait_stream stream;
 	const struct plait_operand *operand; /* one a parameter */

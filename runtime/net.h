@@ -1,0 +1,34 @@
+/* Sockets with deadlines, for the bootstrap. */
+#pragma once
+#include "runtime/driver.h"
+#include <netdb.h>
+#include <sys/socket.h>
+
+/* CLOCK_MONOTONIC */
+uint64_t rt_now_ns(void);
+
+/* Milliseconds for poll() until the deadline, at most `most`; 0 when it is over. */
+int rt_poll_ms(uint64_t deadline, int most);
+
+/* Resolves; NULL with a message when it cannot.  The caller frees it. */
+struct addrinfo *rt_resolve(const char *host, struct rt_error *e);
+
+/* 127.0.0.0/8 or ::1 */
+bool rt_is_loopback(const struct addrinfo *a);
+
+/*
+ * A listening socket, not blocking, at the first of `ports` ports from `port` that is free; -1 when none
+ * is.  On the address itself when that is a loopback, else on all.
+ */
+int rt_listen(const struct addrinfo *a, unsigned port, unsigned ports);
+
+/* A connected socket, not blocking; -1 when nobody answers before the deadline. */
+int rt_connect(const struct addrinfo *a, unsigned port, uint64_t deadline);
+
+enum rt_io { RT_IO_DONE, RT_IO_LATE, RT_IO_GONE };
+/* All n bytes, or why not: the deadline is over, or the other side has closed or failed. */
+enum rt_io rt_send_all(int fd, const void *p, size_t n, uint64_t deadline);
+enum rt_io rt_recv_all(int fd, void *p, size_t n, uint64_t deadline);
+
+/* The port that is `step` after p, among those that need no privilege. */
+unsigned rt_port(unsigned p, unsigned step);
