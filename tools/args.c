@@ -241,9 +241,9 @@ static const struct {
 	{"tokens", "LIST", set_tokens, CMD_COMPILE | CMD_VERIFY, "row counts T to verify, as 0,1,7-9,64 (default: 0,1,7,64); for compile the one T that auto chooses a protocol for"},
 	{"ctas", "N", set_ctas, CMD_VERIFY, "CTAs of every launch (default: differs from launch to launch)"},
 	{"launches", "N", set_launches, CMD_VERIFY, "launches back to back in one schedule, over the row counts in turn (default: all of them, at least 4)"},
-	{"schedules", "N", set_schedules, CMD_VERIFY, "schedules to try for each kernel (default: 12)"},
-	{"seed", "S", set_seed, CMD_VERIFY, "of data and schedules (default: 0); a report's replay line has the one that failed"},
-	{"switch-sum", "MODE", set_sum, CMD_VERIFY, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
+	{"schedules", "N", set_schedules, CMD_VERIFY | CMD_SIMULATE, "schedules to try for each kernel (default: 12)"},
+	{"seed", "S", set_seed, CMD_VERIFY | CMD_SIMULATE, "of data and schedules (default: 0); a report's replay line has the one that failed"},
+	{"switch-sum", "MODE", set_sum, CMD_VERIFY | CMD_SIMULATE, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
 	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_LINT | CMD_DOCTOR, "one JSON document on standard output (doc/cli.md)"},
 	{"ptx", "FILE", set_ptx, CMD_VERIFY, "verify this text in place of the generated one; kernels that it lacks are left out"},
@@ -266,6 +266,9 @@ static const struct {
 	 "independent reference with error bounds"},
 	{CMD_DOCTOR, "doctor",
 	 "says what this machine offers for running kernels, what is missing, and what to do about it"},
+	{CMD_SIMULATE, "simulate",
+	 "runs PTX kernels of your own on simulated ranks under hostile schedules, every access checked.  SPEC is a\n"
+	 "JSON description of buffers, ranks and launches here (doc/simulator.md)"},
 	{CMD_LINT, "lint",
 	 "reads a PTX file, plait's own or of any compiler, for known faults of kernels that communicate: order,\n"
 	 "scopes, waits without end, addresses (doc/lint.md).  SPEC is a PTX file here"},

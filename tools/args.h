@@ -11,6 +11,7 @@ enum command {
 	CMD_VERIFY = 4,
 	CMD_FMT = 8,
 	CMD_LINT = 16,
+	CMD_SIMULATE = 32,
 	CMD_DOCTOR = 64,
 	CMD_BENCH = 128,
 	CMD_TUNE = 256,

@@ -9,3 +9,4 @@ int cmd_verify(struct args *a);
 int cmd_fmt(struct args *a);
 int cmd_doctor(struct args *a);
 int cmd_lint(struct args *a);
+int cmd_simulate(struct args *a);

@@ -14,6 +14,7 @@ static const struct {
         {"compile", CMD_COMPILE, cmd_compile, "make PTX or a cubin of its kernels"},
         {"verify", CMD_VERIFY, cmd_verify, "run that PTX on simulated ranks against a reference"},
         {"doctor", CMD_DOCTOR, cmd_doctor, "say what this machine offers and what is missing"},
+        {"simulate", CMD_SIMULATE, cmd_simulate, "run a PTX kernel of your own on simulated ranks"},
         {"lint", CMD_LINT, cmd_lint, "read a communicating kernel's PTX for known faults"},
         {"fmt", CMD_FMT, cmd_fmt, "write a spec in the one layout"},
 };
