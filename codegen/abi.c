@@ -202,7 +202,8 @@ static uint64_t hash_plan(uint64_t h, const struct cg_plan *p)
 	        p->stages,       p->smem,      p->max_ctas, p->own_rows,
 	        p->communicates, CG_MAX_RANKS, CG_MAX_CTAS, sizeof(struct cg_workspace)};
 
-	const uint64_t more[] = {p->sum_ranks, p->xchg_row, p->pdl, p->rows_in_memory};
+	const uint64_t more[] = {p->sum_ranks, p->xchg_row, p->xchg_ranks,
+	                         p->per_sm,    p->pdl,      p->rows_in_memory};
 
 	if (p->dynamic) {
 		const uint64_t ring[] = {p->dynamic, p->ring_stages, p->ring_ranks, p->ring_out};

@@ -269,7 +269,7 @@ void cg_slot_init(struct cg_emit *e, struct cg_slot *s)
 	s->addend = arena_news(e->a, struct ptx_opnd *, rp->nval);
 	for (unsigned i = 0; i < rp->nval; i++) {
 		struct cg_value *v = &rp->val[i];
-		unsigned n = v->summed ? e->p->sum_ranks : 1;
+		unsigned n = v->summed && !e->p->xchg_row ? e->p->sum_ranks : 1;
 		struct ptx_opnd *reg;
 
 		if (!cg_is_load(v->ir) || !v->used || (v->summed && !e->ops->ahead))
@@ -328,7 +328,9 @@ void cg_prefetch(struct cg_emit *e, const struct cg_slot *s, const struct cg_val
 {
 	unsigned param = v->ir->param;
 
-	if (v->summed)
+	if (v->summed && e->p->xchg_row) /* what is to be pushed */
+		cg_load_own(e, v, r, valid, s->addend[v - e->rp->val]);
+	else if (v->summed)
 		cg_load_addends(e, v, r, valid, 0, e->p->sum_ranks, s->addend[v - e->rp->val]);
 	else if (v->ir->op == IR_OP_LOAD_SUM)
 		load_vecs(e, v, SWITCH, address_in(e, r, param, e->mc[param]), valid,

@@ -89,15 +89,17 @@ struct cg_plan {
 	        ring_ranks; /* p2p-bulk: stages of the ring, ranks whose rows are in one */
 	unsigned ring_out;  /* bytes of the staging buffers of results */
 	unsigned max_ctas;
+	unsigned per_sm;          /* CTAs that the code is made to fit into an SM at once */
 	bool own_rows;            /* the row domain: own rows, or all rows (nothing sharded) */
 	bool communicates;        /* has barriers */
 	uint64_t bytes_in_flight; /* in-switch (or peer) loads outstanding per CTA */
 	unsigned est_regs;        /* estimate the shape was chosen with */
 	bool keep_weights; /* there are registers for them: ptxas takes their loads (.nc) out of the
 	                      loop */
-	unsigned sum_ranks; /* ranks whose addends are in registers at once; 0: the switch sums, or
+	unsigned sum_ranks;  /* ranks whose addends are in registers at once; 0: the switch sums, or
 	                       nobody */
-	uint32_t xchg_row;  /* bytes of a row that one rank pushes; 0: no exchange buffer */
+	uint32_t xchg_row;   /* bytes of a row that one rank pushes; 0: no exchange buffer */
+	unsigned xchg_ranks; /* ranks that have a place in a row of it */
 	enum cg_pdl pdl;
 	bool rows_in_memory;
 	const char *why; /* one line: how the shape was chosen */
@@ -164,8 +166,11 @@ enum status cg_compile(const struct ir_func *f, const struct cg_options *o, stru
  */
 struct ir_func *cg_export(const struct ir_func *f, unsigned param, struct arena *a);
 
-/* CTAs to launch for T rows, given a wish (0: one a row, at most 64): a pure function, the same on
- * all ranks, at least 1. */
+/*
+ * CTAs to launch for T rows, given a wish (0: as many as pay, on 128 SMs): a pure function, the same
+ * on all ranks, at least 1.  All CTAs of a kernel that communicates have to be resident at once:
+ * where a GPU has fewer SMs, or gives fewer to it, give a wish of at most per_sm for each.
+ */
 unsigned cg_grid(const struct cg_plan *p, uint64_t T, unsigned ctas);
 
 /*

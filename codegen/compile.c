@@ -121,7 +121,7 @@ enum status cg_compile(const struct ir_func *f, const struct cg_options *o, stru
 	set_locs(rp, o);
 	e.f = ptx_fn_new(k->module, k->name);
 	e.f->maxntid = k->plan.threads;
-	e.f->minctas = 1; /* else ptxas spills a little where that lets more CTAs into an SM */
+	e.f->minctas = k->plan.per_sm; /* else ptxas spills where that lets more in */
 	add_params(&e);
 	emitted = cg_emit_kernel(&e);
 	if (!check_length(&e, f))

@@ -280,12 +280,18 @@ bool cg_emit_kernel(struct cg_emit *e)
 	struct ptx_opnd leave = ptx_label_new(e->f, "leave");
 
 	prologue(e);
+	if (e->p->xchg_row) { /* they wait for nobody: own rows, and what they are pushed from */
+		make_registers(e);
+		fill_pipeline(e);
+	}
 	if (e->ops->entry && !e->ops->entry(e, leave))
 		return false;
-	make_registers(e);
+	if (!e->p->xchg_row)
+		make_registers(e);
 	cg_eval_uniform(e);
 	store_fixed(e);
-	fill_pipeline(e);
+	if (!e->p->xchg_row)
+		fill_pipeline(e);
 	if (!emit_loop(e, leave) || (e->ops->exit && !e->ops->exit(e)))
 		return false;
 	ptx_place(e->f, leave);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define ELEMS_PER_THREAD 16
+#define SMS              128 /* of a GPU, for what is launched by default */
 #define MAX_IN_FLIGHT    8
 #define BYTES_IN_FLIGHT  65536
 #define MAX_VECS         64
@@ -17,8 +18,11 @@
 #define FIXED_REGS       12 /* addresses, row numbers, lane; found with ptxas, as the next two */
 #define MAX_TEMPS        6
 #define SUM_TEMPS        6  /* while addends are summed */
+#define POLL_MARGIN      16 /* where several ranks are polled at once */
 #define MANY_PEERS       6  /* beyond CG_MAX_ADDENDS ranks, of which one more group is loaded */
 #define MARGIN           8  /* left free when there is a choice */
+#define WIDE_THREADS     512
+#define PAIR_MARGIN      4  /* the same, where two CTAs are to share an SM */
 #define WIDE_MARGIN      16 /* with more elements a thread ptxas keeps more in flight */
 
 static unsigned ceil_div(unsigned a, unsigned b)
@@ -39,9 +43,9 @@ static void set_shape(struct cg_plan *p, const struct cg_rowprog *rp, const stru
 
 /* Registers a thread may use so that one CTA fits into an SM: warps are dealt to four partitions,
  * in units of 8. */
-static unsigned reg_limit(const struct cg_plan *p)
+static unsigned reg_limit(const struct cg_plan *p, unsigned ctas)
 {
-	unsigned r = p->target->regs_per_sm / 4 / 32 / ceil_div(p->threads / 32, 4) / 8 * 8;
+	unsigned r = p->target->regs_per_sm / 4 / 32 / ceil_div(ctas * p->threads / 32, 4) / 8 * 8;
 
 	return r < p->target->max_regs_per_thread ? r : p->target->max_regs_per_thread;
 }
@@ -53,6 +57,13 @@ static unsigned addend_regs(const struct cg_plan *p, const struct cg_rowprog *rp
 	unsigned vecs = v->home == CG_HOME_ROW ? 1 : p->vecs;
 
 	return v->used ? p->sum_ranks * vecs * cg_sum_words(rp, v) : 0;
+}
+
+/* Of those, what a slot has: of a protocol that pushes the rank's own. */
+static unsigned slot_addends(const struct cg_plan *p, const struct cg_rowprog *rp,
+                             const struct cg_value *v)
+{
+	return addend_regs(p, rp, v) / (p->xchg_row ? p->sum_ranks : 1);
 }
 
 /* Beyond the slot, to make the summed values: what is polled, and the sums of a part of the ranks.
@@ -67,7 +78,8 @@ static unsigned sum_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
 
 		if (!v->summed || !v->used)
 			continue;
-		n += cg_ops(p)->ahead ? SUM_TEMPS : SUM_TEMPS + addend_regs(p, rp, v);
+		n += cg_ops(p)->ahead && !p->xchg_row ? SUM_TEMPS
+		                                      : SUM_TEMPS + addend_regs(p, rp, v);
 		n += p->sum_ranks < p->tp ? p->vecs * v->n : 0;
 		most = n > most ? n : most;
 	}
@@ -85,7 +97,7 @@ static unsigned slot_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
 		if (cg_in_slot(v) && v->used)
 			n += cg_value_regs(v, p->vecs);
 		else if (v->summed && cg_ops(p)->ahead)
-			n += addend_regs(p, rp, v);
+			n += slot_addends(p, rp, v);
 	}
 	return n;
 }
@@ -138,7 +150,7 @@ static unsigned level_regs(const struct cg_plan *p, const struct cg_rowprog *rp,
 			drained += cg_value_regs(v, p->vecs);
 		if (v->summed && v->used && !l) {
 			work += cg_value_regs(v, p->vecs);
-			drained += cg_ops(p)->ahead ? 2 * addend_regs(p, rp, v) : 0;
+			drained += cg_ops(p)->ahead ? 2 * slot_addends(p, rp, v) : 0;
 		}
 	}
 	work -= drained / 2 < work ? drained / 2 : work;
@@ -288,17 +300,21 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	p->stages = 1;
 	for (unsigned l = 0; l < rp->nlevel; l++)
 		p->stages += rp->level[l].nrow > 0;
-	limit = reg_limit(p);
+	limit = reg_limit(p, 1);
 	bytes = row_bytes(p, rp);
 	want = bytes ? (unsigned)((BYTES_IN_FLIGHT + bytes - 1) / bytes) : 1;
 	p->in_flight = want < 1 ? 1 : want > MAX_IN_FLIGHT ? MAX_IN_FLIGHT : want;
+	if (p->xchg_row) /* what takes time is the way, and other CTAs of the SM use it */
+		p->in_flight = want = 1;
 	if (cg_ops(p)->plan && p->in_flight > 2) /* the ring has the rows; what is left is small */
 		p->in_flight = 2;
 	if (o->in_flight)
 		p->in_flight = o->in_flight;
 	while (estimate(p, rp) + MARGIN > limit && p->in_flight > 1 && !o->in_flight)
 		p->in_flight--;
-	while (estimate(p, rp) + MARGIN > limit && p->sum_ranks > 1)
+	if (p->xchg_row && p->xchg_ranks > 1 && p->threads > WIDE_THREADS)
+		p->xchg_ranks = p->tp; /* no registers for its own words: by way of the buffer */
+	while (estimate(p, rp) + (p->xchg_row ? POLL_MARGIN : MARGIN) > limit && p->sum_ranks > 1)
 		p->sum_ranks = (p->sum_ranks + 1) / 2;
 	p->est_regs = estimate(p, rp);
 	if (p->vecs > MAX_VECS ||
@@ -310,6 +326,10 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 		          ELEMS_PER_THREAD * p->target->max_threads);
 		return false;
 	}
+	p->per_sm = p->xchg_row && p->threads <= WIDE_THREADS &&
+	                            p->est_regs + PAIR_MARGIN <= reg_limit(p, 2)
+	                    ? 2
+	                    : 1;
 	p->keep_weights = p->est_regs + weight_regs(p, rp) + MARGIN <= limit;
 	p->bytes_in_flight = row_bytes(p, rp) * p->in_flight;
 	p->smem = smem_bytes(p, rp);
@@ -326,7 +346,7 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 unsigned cg_grid(const struct cg_plan *p, uint64_t T, unsigned ctas)
 {
 	uint64_t rows = p->own_rows ? T / p->tp + (T % p->tp != 0) : T;
-	uint64_t n = ctas ? ctas : 64;
+	uint64_t n = ctas ? ctas : p->xchg_row ? SMS * p->per_sm : 64;
 
 	n = n < rows ? n : rows;
 	n = n < p->max_ctas ? n : p->max_ctas;
@@ -389,7 +409,7 @@ void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
 		              p->tp);
 	if (p->xchg_row)
 		strbuf_printf(out, "  exchange buffer: 3 x (%d + %u x rows) bytes\n", CG_XCHG_HEAD,
-		              p->tp * p->xchg_row);
+		              p->xchg_ranks * p->xchg_row);
 	if (p->pdl)
 		strbuf_printf(out, "  programmatic dependent launch: %s\n", cg_pdl_name(p->pdl));
 	if (p->dynamic)

@@ -112,11 +112,11 @@ static const struct cg_protocol_ops ops[CG_NPROTOCOLS] = {
 	},
 	[CG_PUSH] = {
 		.sums = CG_ARG_UC, .gathers = CG_ARG_PEERS, .ws = CG_ARG_WS_PEERS, .xchg = CG_ARG_XCHG_PEERS,
-		.entry = cg_push_entry, .consume = cg_push_consume, .exit = cg_push_exit,
+		.ahead = true, .entry = cg_push_entry, .consume = cg_push_consume, .exit = cg_push_exit,
 	},
 	[CG_MM_PUSH] = {
 		.sums = CG_ARG_UC, .gathers = CG_ARG_MC, .ws = CG_ARG_WS_MC, .xchg = CG_ARG_XCHG_MC,
-		.entry = cg_push_entry, .consume = cg_push_consume, .exit = cg_push_exit,
+		.ahead = true, .entry = cg_push_entry, .consume = cg_push_consume, .exit = cg_push_exit,
 	},
 };
 /* clang-format on */
@@ -167,15 +167,19 @@ static bool check_target(const struct cg_plan *p, const struct cg_rowprog *rp, s
 
 static void mark_sums(struct cg_plan *p, const struct cg_rowprog *rp)
 {
+	unsigned most = p->tp;
+
 	if (cg_ops(p)->sums == CG_ARG_MC)
 		return;
+	if (cg_ops(p)->xchg == CG_ARG_XCHG_PEERS && most > 1)
+		most--; /* its own are there */
 	for (unsigned i = 0; i < rp->nval; i++)
 		if (rp->val[i].ir->op == IR_OP_LOAD_SUM) {
 			rp->val[i].summed = true;
 			rp->val[i].first = rp->val[i].used ? 0 : rp->val[i].first;
-			p->sum_ranks = cg_ops(p)->plan          ? 1 /* from shared memory */
-			               : p->tp < CG_MAX_ADDENDS ? p->tp
-			                                        : CG_MAX_ADDENDS;
+			p->sum_ranks = cg_ops(p)->plan         ? 1 /* from shared memory */
+			               : most < CG_MAX_ADDENDS ? most
+			                                       : CG_MAX_ADDENDS;
 		}
 }
 
@@ -208,5 +212,7 @@ bool cg_protocol_choose(struct cg_plan *p, const struct cg_rowprog *rp, const st
 		return false;
 	mark_sums(p, rp);
 	p->xchg_row = cg_ops(p)->xchg != CG_NARGS ? cg_push_row(rp) : 0;
+	/* through the switch a store reaches all, its own rank too */
+	p->xchg_ranks = cg_ops(p)->xchg == CG_ARG_XCHG_PEERS ? p->tp - 1 : p->tp;
 	return true;
 }

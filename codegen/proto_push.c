@@ -7,8 +7,9 @@
  *
  *	{number, tag} x CG_MAX_RANKS   row 0: rank 0, rank 1, ...   row 1: ...
  *
- * Every 32-bit word is the sentinel until its payload comes.  A launch pushes its own rows to all
- * ranks, clears what the launch before dirtied, and then polls and sums row by row (push_poll.c).
+ * By peers a rank has no place in its own buffer: its addends come from registers.  Every 32-bit word
+ * is the sentinel until its payload comes.  Row by row a launch pushes (in_flight - 1 rows ahead),
+ * clears a share of what the launch before dirtied, and polls and sums (push_poll.c).
  */
 #include "codegen/push.h"
 #include <assert.h>
@@ -17,8 +18,6 @@ static_assert(offsetof(struct cg_workspace, push) == 56 && sizeof(struct cg_push
                       offsetof(struct cg_workspace, epoch) == 256,
               "the push state is where padding was");
 static_assert(CG_XCHG_HEAD == 8 * CG_MAX_RANKS, "a header of two words for each rank");
-
-#define PUSH_WORDS 32 /* registers of rows that are on their way to the peers */
 
 /* ---- where things are ---- */
 
@@ -29,7 +28,7 @@ uint32_t cg_exchange_fill(void)
 
 uint64_t cg_exchange_bytes(const struct cg_plan *p, uint64_t rows)
 {
-	return p->xchg_row ? 3 * (CG_XCHG_HEAD + rows * p->tp * p->xchg_row) : 0;
+	return p->xchg_row ? 3 * (CG_XCHG_HEAD + rows * p->xchg_ranks * p->xchg_row) : 0;
 }
 
 /* Bytes of one vector of a value in a row: whole words. */
@@ -72,11 +71,16 @@ static uint32_t value_offset(const struct cg_rowprog *rp, const struct cg_value 
 	return n;
 }
 
-/* Bytes from the buffer's beginning to the thread's part of source rank 0's row. */
+/* Bytes of a row from all ranks that have a place. */
+static int64_t places(const struct cg_emit *e)
+{
+	return (int64_t)e->p->xchg_ranks * e->p->xchg_row;
+}
+
+/* Bytes from the buffer's beginning to the thread's part of the first place's row. */
 struct ptx_opnd cg_push_row_at(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd row)
 {
-	struct ptx_opnd at = ptx_mad_wide(
-	        e->f, PTX_T_u32, row, ptx_imm((int64_t)e->p->tp * e->p->xchg_row), e->push->here);
+	struct ptx_opnd at = ptx_mad_wide(e->f, PTX_T_u32, row, ptx_imm(places(e)), e->push->here);
 
 	if (v->home == CG_HOME_ROW)
 		return at;
@@ -87,6 +91,11 @@ int64_t cg_push_vec_at(const struct cg_emit *e, const struct cg_value *v, unsign
 {
 	return (int64_t)CG_XCHG_HEAD + value_offset(e->rp, v) +
 	       (int64_t)vec * e->p->threads * vec_bytes(e->rp, v);
+}
+
+bool cg_push_own_apart(const struct cg_emit *e)
+{
+	return e->p->xchg_ranks < e->p->tp;
 }
 
 /* ---- verdicts: a CTA goes on together or not at all ---- */
@@ -151,6 +160,14 @@ static struct ptx_opnd sanitised(struct cg_emit *e, struct ptx_opnd w)
 	return ptx_selp(e->f, PTX_T_b32, e->push->zero, w, same);
 }
 
+/* Bytes that the launch dirties. */
+static struct ptx_opnd need(struct cg_emit *e)
+{
+	struct ptx_opnd head = ptx_mov(e->f, PTX_T_u64, ptx_imm(CG_XCHG_HEAD));
+
+	return ptx_mad_wide(e->f, PTX_T_u32, e->T, ptx_imm(places(e)), head);
+}
+
 static void read_state(struct cg_emit *e, struct cg_push *p)
 {
 	struct ptx_fn *f = e->f;
@@ -166,8 +183,7 @@ static void read_state(struct cg_emit *e, struct cg_push *p)
 	p->here = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
 	                 ptx_at(p->state, offsetof(struct cg_push_state, stride)));
 	p->here = ptx_mul(f, PTX_T_u64, p->here, ptx_cvt(f, PTX_T_u64, PTX_T_u32, third));
-	p->need = ptx_mad_wide(f, PTX_T_u32, e->T, ptx_imm((int64_t)e->p->tp * e->p->xchg_row),
-	                       ptx_mov(f, PTX_T_u64, ptx_imm(CG_XCHG_HEAD)));
+	p->need = need(e);
 	p->sentinel = ptx_mov(f, PTX_T_b32, ptx_imm(CG_XCHG_FILL));
 	p->zero = ptx_mov(f, PTX_T_b32, ptx_imm(0));
 	p->number = sanitised(e, p->phase);
@@ -292,25 +308,38 @@ static struct ptx_opnd word_of(struct cg_emit *e, struct ptx_opnd reg)
 	return w;
 }
 
-static void push_value(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd row,
-                       struct ptx_opnd valid, const struct ptx_opnd *reg)
+/* The value's words to every rank that has none of them yet. */
+static void store_value(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd row,
+                        const struct ptx_opnd *word)
 {
 	struct ptx_fn *f = e->f;
 	unsigned words = cg_sum_words(e->rp, v), vecs = cg_vecs_of(e, v);
-	struct ptx_opnd at = cg_push_row_at(e, v, row),
-	                *word = arena_news(e->a, struct ptx_opnd, vecs * words);
+	struct ptx_opnd at = cg_push_row_at(e, v, row), to, guard, less;
 
 	at = ptx_mad_wide(f, PTX_T_u32, e->rank, ptx_imm(e->p->xchg_row), at);
-	for (unsigned i = 0; i < vecs * words; i++)
-		word[i] = sanitised(e, word_of(e, reg[i]));
+	less = ptx_add(f, PTX_T_s64, at, ptx_imm(-(int64_t)e->p->xchg_row));
 	for (unsigned s = 0; s < nstores(e); s++) {
-		struct ptx_opnd to = ptx_add(f, PTX_T_s64, at, store_base(e, s)), guard;
+		struct ptx_opnd other = {0};
 
+		to = at;
+		if (cg_push_own_apart(e)) { /* ranks behind the receiver are one place ahead */
+			struct ptx_opnd behind =
+			        ptx_setp(f, PTX_GT, PTX_T_u32, e->rank, ptx_imm(s));
+
+			to = ptx_selp(f, PTX_T_b64, less, at, behind);
+			other = ptx_setp(f, PTX_NE, PTX_T_u32, e->rank, ptx_imm(s));
+		}
+		to = ptx_add(f, PTX_T_s64, to, store_base(e, s));
 		for (unsigned vec = 0; vec < vecs; vec++) {
-			guard = v->home == CG_HOME_ROW ? ptx_and(f, PTX_T_pred, valid, e->tid0)
-			        : cg_partial(e, vec)   ? ptx_and(f, PTX_T_pred, valid, e->live)
-			                               : valid;
-			ptx_guard(f, guard, false);
+			guard = v->home == CG_HOME_ROW ? e->tid0
+			        : cg_partial(e, vec)   ? e->live
+			                               : (struct ptx_opnd){0};
+			if (guard.kind && other.kind)
+				guard = ptx_and(f, PTX_T_pred, guard, other);
+			else if (other.kind)
+				guard = other;
+			if (guard.kind)
+				ptx_guard(f, guard, false);
 			for (unsigned i = 0; i < words; i += 4)
 				store_words(e,
 				            ptx_at(to, cg_push_vec_at(e, v, vec) + 4 * (int64_t)i),
@@ -320,122 +349,137 @@ static void push_value(struct cg_emit *e, const struct cg_value *v, struct ptx_o
 	}
 }
 
-/* Registers of one row on its way. */
-static unsigned row_words(const struct cg_emit *e)
+/* A row that is in a slot: its words, sanitised, are kept as the rank's own addends. */
+static void push_slot(struct cg_emit *e, unsigned slot, struct ptx_opnd row)
 {
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < e->rp->nval; i++)
-		if (cg_pushed(&e->rp->val[i]))
-			n += cg_vecs_of(e, &e->rp->val[i]) * cg_sum_words(e->rp, &e->rp->val[i]);
-	return n;
-}
-
-/* Of rows beyond the last, which are sanitised, but not pushed. */
-static void clear_regs(struct cg_emit *e, const struct ptx_opnd *reg, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (reg[i].cls == PTX_C_F32)
-			ptx_put_mov(e->f, PTX_T_f32, reg[i], ptx_f32(0.0f));
-		else
-			ptx_put_mov(e->f, reg[i].cls == PTX_C_B16 ? PTX_T_b16 : PTX_T_b32, reg[i],
-			            ptx_imm(0));
-}
-
-static void load_own_row(struct cg_emit *e, const struct cg_push_going *g)
-{
-	struct cg_row r;
-
-	ptx_put_setp(e->f, PTX_LT, PTX_T_u32, g->valid, g->row, e->T);
-	cg_row_set(&r, g->row);
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		const struct cg_value *v = &e->rp->val[i];
+		unsigned n = cg_vecs_of(e, v) * cg_sum_words(e->rp, v);
+		struct ptx_opnd *own = e->push->own[slot * e->rp->nval + i];
 
 		if (!cg_pushed(v))
 			continue;
-		clear_regs(e, g->reg[i], cg_vecs_of(e, v) * cg_sum_words(e->rp, v));
-		cg_load_own(e, v, &r, g->valid, g->reg[i]);
+		cg_at(e, v);
+		for (unsigned k = 0; k < n; k++) {
+			struct ptx_opnd w = word_of(e, e->slot[slot].addend[i][k]), same;
+
+			same = ptx_setp(e->f, PTX_EQ, PTX_T_b32, w, e->push->sentinel);
+			ptx_put_selp(e->f, PTX_T_b32, own[k], e->push->zero, w, same);
+		}
+		store_value(e, v, row, own);
 	}
+	ptx_loc(e->f, 0, 0);
 }
 
-/* The CTA's first rows: they need nothing of the state, and are loaded while it is. */
-static void load_first_rows(struct cg_emit *e, struct cg_push *p)
+/* The same, of a row that may not be there. */
+static void push_slot_if(struct cg_emit *e, unsigned slot, struct ptx_opnd row)
 {
-	struct ptx_fn *f = e->f;
-	unsigned words = row_words(e), n = PUSH_WORDS / (words ? words : 1);
-	struct ptx_opnd row = e->cta;
+	struct ptx_opnd skip = ptx_label_new(e->f, "pushed");
 
-	p->ngoing = n > CG_PUSH_GOING ? CG_PUSH_GOING : n ? n : 1;
-	for (unsigned k = 0; k < p->ngoing; k++) {
-		struct cg_push_going *g = &p->going[k];
+	ptx_guard(e->f, ptx_setp(e->f, PTX_GE, PTX_T_u32, row, e->end), false);
+	ptx_bra(e->f, skip);
+	ptx_unguard(e->f);
+	push_slot(e, slot, row);
+	ptx_place(e->f, skip);
+}
 
-		g->row = ptx_mov(f, PTX_T_u32, row);
-		g->valid = ptx_reg(f, PTX_C_PRED);
-		g->reg = arena_news(e->a, struct ptx_opnd *, e->rp->nval);
+static void own_registers(struct cg_emit *e, struct cg_push *p)
+{
+	p->own = arena_news(e->a, struct ptx_opnd *, e->p->in_flight * e->rp->nval);
+	for (unsigned s = 0; s < e->p->in_flight; s++)
 		for (unsigned i = 0; i < e->rp->nval; i++) {
 			const struct cg_value *v = &e->rp->val[i];
+			unsigned n = cg_vecs_of(e, v) * cg_sum_words(e->rp, v);
 
 			if (!cg_pushed(v))
 				continue;
-			g->reg[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
-			cg_addend_regs(e, v, 1, g->reg[i]);
+			p->own[s * e->rp->nval + i] = arena_news(e->a, struct ptx_opnd, n);
+			for (unsigned k = 0; k < n; k++)
+				p->own[s * e->rp->nval + i][k] = ptx_reg(e->f, PTX_C_B32);
 		}
-		load_own_row(e, g);
-		row = ptx_add(f, PTX_T_u32, row, e->grid);
+}
+
+/* The first rows, but for the one that the loop pushes at its first row. */
+static void push_first(struct cg_emit *e)
+{
+	struct ptx_opnd row = e->cta;
+
+	for (unsigned s = 0; s + 1 < e->p->in_flight; s++) {
+		push_slot_if(e, s, row);
+		row = ptx_add(e->f, PTX_T_u32, row, e->grid);
 	}
 }
 
-/* All of the CTA's rows, a few loaded at a time. */
-static void push_rows(struct cg_emit *e, const struct cg_push *p)
+/* In the loop, at the row of `slot`: the row in_flight - 1 ahead, whose loads are the oldest. */
+void cg_push_ahead(struct cg_emit *e, unsigned slot)
 {
-	struct ptx_fn *f = e->f;
-	struct ptx_opnd again = ptx_label_new(f, "push"), done = ptx_label_new(f, "pushed"), step;
+	unsigned ahead = e->p->in_flight - 1;
+	struct ptx_opnd row = e->row.index;
 
-	step = ptx_mul(f, PTX_T_u32, e->grid, ptx_imm(p->ngoing));
-	ptx_place(f, again);
-	ptx_guard(f, p->going[0].valid, true);
-	ptx_bra(f, done);
-	ptx_unguard(f);
-	for (unsigned i = 0; i < p->ngoing; i++)
-		for (unsigned k = 0; k < e->rp->nval; k++)
-			if (cg_pushed(&e->rp->val[k]))
-				push_value(e, &e->rp->val[k], p->going[i].row, p->going[i].valid,
-				           p->going[i].reg[k]);
-	for (unsigned i = 0; i < p->ngoing; i++) {
-		ptx_put_add(f, PTX_T_u32, p->going[i].row, p->going[i].row, step);
-		load_own_row(e, &p->going[i]);
+	if (!ahead) {
+		push_slot(e, slot, row);
+		return;
 	}
-	ptx_bra(f, again);
-	ptx_place(f, done);
+	row = ptx_mad(e->f, PTX_T_u32, e->grid, ptx_imm(ahead), row);
+	push_slot_if(e, (slot + ahead) % e->p->in_flight, row);
 }
 
-/* What the launch before dirtied, whatever its grid; strongly, since peers wrote the same words. */
-static void clear(struct cg_emit *e, const struct cg_push *p)
+/* ---- clearing ---- */
+
+/* What the launch before dirtied, whatever its grid, in 16-byte pieces, and a row's share of them. */
+static void plan_clear(struct cg_emit *e, struct cg_push *p)
 {
 	struct ptx_fn *f = e->f;
-	struct ptx_opnd at, base, third, dirty, step, again = ptx_label_new(f, "clear"),
-	                                              done = ptx_label_new(f, "cleared");
-	const struct ptx_opnd fill[4] = {p->sentinel, p->sentinel, p->sentinel, p->sentinel};
-	struct ptx_mod mod = cg_push_strong;
+	struct ptx_opnd dirty, round;
 
-	mod.vec = 4;
 	dirty = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
 	               ptx_at(p->state, offsetof(struct cg_push_state, dirty)));
+	p->dirty = ptx_cvt(f, PTX_T_u32, PTX_T_u64, ptx_shr(f, PTX_T_u64, dirty, ptx_imm(4)));
+	round = ptx_add(f, PTX_T_u32, p->dirty, ptx_add(f, PTX_T_u32, e->T, ptx_imm(-1)));
+	p->share = ptx_div(f, PTX_T_u32, round, e->T);
+}
+
+static struct ptx_opnd third_before(struct cg_emit *e, const struct cg_push *p)
+{
+	struct ptx_fn *f = e->f;
+	struct ptx_opnd third, base;
+
 	third = ptx_rem(f, PTX_T_u32, p->phase, ptx_imm(3));
 	third = ptx_rem(f, PTX_T_u32, ptx_add(f, PTX_T_u32, third, ptx_imm(2)), ptx_imm(3));
 	base = ptx_ld(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u64,
 	              ptx_at(p->state, offsetof(struct cg_push_state, stride)));
 	base = ptx_mul(f, PTX_T_u64, base, ptx_cvt(f, PTX_T_u64, PTX_T_u32, third));
-	base = ptx_add(f, PTX_T_s64, base, cg_arg_load(e, CG_ARG_XCHG_UC, 0));
-	at = ptx_mad(f, PTX_T_u32, e->cta, ptx_imm(e->p->threads), e->tid);
-	at = ptx_mul_wide(f, PTX_T_u32, at, ptx_imm(16));
-	step = ptx_mul_wide(f, PTX_T_u32, e->grid, ptx_imm(16 * (int64_t)e->p->threads));
+	return ptx_add(f, PTX_T_s64, base, cg_arg_load(e, CG_ARG_XCHG_UC, 0));
+}
+
+/* The row's share; strongly, since peers wrote the same words. */
+void cg_push_clear(struct cg_emit *e)
+{
+	struct ptx_fn *f = e->f;
+	const struct cg_push *p = e->push;
+	struct ptx_opnd first, last, at, piece, again = ptx_label_new(f, "clear"),
+	                                        done = ptx_label_new(f, "cleared");
+	const struct ptx_opnd fill[4] = {p->sentinel, p->sentinel, p->sentinel, p->sentinel};
+	struct ptx_mod mod = cg_push_strong;
+
+	mod.vec = 4;
+	first = ptx_mul_wide(f, PTX_T_u32, e->row.index, p->share);
+	last = ptx_cvt(f, PTX_T_u64, PTX_T_u32, p->dirty);
+	first = ptx_min(f, PTX_T_u64, first, last);
+	last = ptx_min(f, PTX_T_u64, last,
+	               ptx_add(f, PTX_T_u64, first, ptx_cvt(f, PTX_T_u64, PTX_T_u32, p->share)));
+	first = ptx_add(f, PTX_T_u64, first, ptx_cvt(f, PTX_T_u64, PTX_T_u32, e->tid));
+	at = ptx_reg(f, PTX_C_B64);
+	piece = ptx_cvt(f, PTX_T_u32, PTX_T_u64, first);
+	last = ptx_cvt(f, PTX_T_u32, PTX_T_u64, last);
+	ptx_put_mov(f, PTX_T_u64, at, ptx_mad_wide(f, PTX_T_u32, piece, ptx_imm(16), p->before));
 	ptx_place(f, again);
-	ptx_guard(f, ptx_setp(f, PTX_GE, PTX_T_u64, at, dirty), false);
+	ptx_guard(f, ptx_setp(f, PTX_GE, PTX_T_u32, piece, last), false);
 	ptx_bra(f, done);
 	ptx_unguard(f);
-	ptx_st(f, mod, PTX_T_b32, ptx_at(ptx_add(f, PTX_T_s64, base, at), 0), ptx_vec_of(fill, 4));
-	ptx_put_add(f, PTX_T_u64, at, at, step);
+	ptx_st(f, mod, PTX_T_b32, ptx_at(at, 0), ptx_vec_of(fill, 4));
+	ptx_put_add(f, PTX_T_u32, piece, piece, ptx_imm(e->p->threads));
+	ptx_put_add(f, PTX_T_s64, at, at, ptx_imm(16 * (int64_t)e->p->threads));
 	ptx_bra(f, again);
 	ptx_place(f, done);
 }
@@ -455,24 +499,27 @@ bool cg_push_entry(struct cg_emit *e, struct ptx_opnd leave)
 	struct ptx_opnd empty = ptx_label_new(f, "entered");
 
 	e->flag = ptx_var_add(f, PTX_SHARED, PTX_T_u32, 8, 2, "dead");
+	own_registers(e, p);
+	p->looks = ptx_setp(f, PTX_LT, PTX_T_u32, e->tid, ptx_imm(32));
 	skip_without_rows(e, empty);
 	read_state(e, p);
-	load_first_rows(e, p);
+	plan_clear(e, p);
+	p->before = third_before(e, p);
 	if (!judge_state(e, p) || !fence_before_header(e))
 		return false;
 	agree(e, verdict_at(e, 0), leave);
 	p->verdict = ptx_mov(f, PTX_T_u32, e->flag);
 	p->verdict = ptx_add(f, PTX_T_u32, p->verdict, ptx_imm(4));
 	push_header(e, p);
-	push_rows(e, p);
-	clear(e, p);
+	push_first(e);
 	ptx_place(f, empty);
 	return true;
 }
 
 /* ---- exit ---- */
 
-/* The CTA that finishes last of all moves the state on: by then all have read it. */
+/* The CTA that finishes last of all moves the state on: by then all threads of all have read it,
+ * before their CTA's first barrier. */
 bool cg_push_exit(struct cg_emit *e)
 {
 	struct ptx_fn *f = e->f;
@@ -481,12 +528,6 @@ bool cg_push_exit(struct cg_emit *e)
 
 	ptx_comment(f, "the state moves on");
 	skip_without_rows(e, skip);
-	agree(e, ptx_at(p->verdict, 0), skip);
-	ptx_guard(f, ptx_setp(f, PTX_GE, PTX_T_u32, e->tid, ptx_imm(32)), false);
-	ptx_bra(f, skip);
-	ptx_unguard(f);
-	if (e->p->order != CG_HW && !ptx_expand(f, "push_acquire", NULL, 0, e->d))
-		return false;
 	ptx_guard(f, e->tid0, true);
 	ptx_bra(f, skip);
 	ptx_unguard(f);

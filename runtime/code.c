@@ -235,7 +235,7 @@ size_t plait_code_exchange_size(const plait_code *c, size_t i, uint64_t rows)
 
 	if (!k || !k->plan.xchg_row)
 		return 0;
-	each = (uint64_t)k->plan.tp * k->plan.xchg_row;
+	each = (uint64_t)k->plan.xchg_ranks * k->plan.xchg_row;
 	if (rows > (SIZE_MAX / 3 - CG_XCHG_HEAD) / each)
 		return 0;
 	return (size_t)cg_exchange_bytes(&k->plan, rows);
