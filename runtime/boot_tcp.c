@@ -108,6 +108,7 @@ static void accept_all(struct join *j)
 
 		if (fd < 0)
 			return;
+		rt_no_delay(fd);
 		if (j->np == PENDING)
 			drop_pending(j, 0); /* of the oldest: who means well says so at once */
 		j->p[j->np++] = (struct pending){.fd = fd, .since = rt_now_ns()};
@@ -336,17 +337,28 @@ static bool seek(struct tcp *t, const struct rt_world *w, struct rt_error *e)
 
 /* ---- gathering ---- */
 
-/* Tells the others why there is nothing more to wait for. */
+/* Tells the others why there is nothing more to wait for.  What they have sent meanwhile is read: a
+ * socket that is closed with something unread takes back what it said last. */
 static void tell(struct tcp *t, const struct rt_error *why)
 {
 	struct frame f = {.kind = FAILURE, .session = t->session, .number = t->number};
 	uint64_t deadline = rt_now_ns() + 1000000000u;
+	char waste[4096];
 
 	f.process = (uint32_t)why->status;
 	f.bytes = strlen(why->text);
 	for (unsigned i = 0; i < t->b.processes; i++)
-		if (t->fd[i] >= 0 && rt_send_all(t->fd[i], &f, sizeof f, deadline) == RT_IO_DONE)
-			rt_send_all(t->fd[i], why->text, (size_t)f.bytes, deadline);
+		if (t->fd[i] >= 0 &&
+		    (rt_send_all(t->fd[i], &f, sizeof f, deadline) != RT_IO_DONE ||
+		     rt_send_all(t->fd[i], why->text, (size_t)f.bytes, deadline) != RT_IO_DONE ||
+		     shutdown(t->fd[i], SHUT_WR) != 0)) {
+			close(t->fd[i]);
+			t->fd[i] = -1;
+		}
+	for (unsigned i = 0; i < t->b.processes; i++)
+		while (t->fd[i] >= 0 &&
+		       rt_recv_all(t->fd[i], waste, sizeof waste, deadline) == RT_IO_DONE)
+			;
 }
 
 /* The head of a frame that should be DATA: false with a message when it is not. */

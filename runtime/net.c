@@ -105,12 +105,20 @@ int rt_listen(const struct addrinfo *a, unsigned port, unsigned ports)
 	return -1;
 }
 
+void rt_no_delay(int fd)
+{
+	int one = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+}
+
 int rt_connect(const struct addrinfo *a, unsigned port, uint64_t deadline)
 {
 	struct sockaddr_storage at;
 	struct pollfd p;
 	socklen_t n;
-	int fd, one = 1, error = 0;
+	int fd, error = 0;
 	socklen_t len = sizeof error;
 
 	if (a->ai_family != AF_INET && a->ai_family != AF_INET6)
@@ -127,8 +135,7 @@ int rt_connect(const struct addrinfo *a, unsigned port, uint64_t deadline)
 			return -1;
 		}
 	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+	rt_no_delay(fd);
 	return fd;
 }
 

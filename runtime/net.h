@@ -25,6 +25,9 @@ int rt_listen(const struct addrinfo *a, unsigned port, unsigned ports);
 /* A connected socket, not blocking; -1 when nobody answers before the deadline. */
 int rt_connect(const struct addrinfo *a, unsigned port, uint64_t deadline);
 
+/* Small messages go at once, and a peer that vanishes is noticed. */
+void rt_no_delay(int fd);
+
 enum rt_io { RT_IO_DONE, RT_IO_LATE, RT_IO_GONE };
 /* All n bytes, or why not: the deadline is over, or the other side has closed or failed. */
 enum rt_io rt_send_all(int fd, const void *p, size_t n, uint64_t deadline);
