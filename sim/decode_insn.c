@@ -102,6 +102,8 @@ static bool source(struct cursor *c, unsigned n, uint32_t *at, uint8_t *width)
 	unsigned want = type_width(t);
 
 	*width = (uint8_t)want;
+	if (t == PTX_T_pred && o->kind == PTX_IMM && c->i->op == PTX_mov)
+		return true; /* mov.pred %p, 0: read where it runs */
 	if (t == PTX_T_pred && o->kind != PTX_REG)
 		return refuse(c, "a predicate was expected");
 	switch (o->kind) {

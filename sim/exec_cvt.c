@@ -41,7 +41,11 @@ static enum sim_step mov_pack(struct sim_warp *w, const struct sim_op *op, uint3
 
 enum sim_step exec_mov(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 {
+	const struct ptx_opnd *source = &op->insn->o[1];
+
 	(void)s;
+	if (op->type == PTX_T_pred && source->kind == PTX_IMM)
+		return sim_set_pred(w, op, mask, source->imm ? UINT32_MAX : 0);
 	if (op->type == PTX_T_pred)
 		return sim_set_pred(w, op, mask, w->pred[op->a]);
 	if (op->nv)
