@@ -89,6 +89,14 @@ static void text(struct io *o, const char **s, size_t *len)
 		o->bad |= strlen(*s) != n;
 }
 
+static void blob(struct io *o, struct rt_bytes *b)
+{
+	const char *s = b->p ? b->p : "";
+
+	text(o, &s, &b->n);
+	b->p = s;
+}
+
 static void param(struct io *o, struct plait_param_info *p)
 {
 	p->struct_size = sizeof *p;
@@ -205,9 +213,12 @@ static void unit(struct io *o, struct rt_unit *u)
 static void image(struct io *o, struct rt_image *m)
 {
 	uint32_t format = FORMAT;
+	const char *version = plait_version();
 
+	/* kernels and the layout of the workspace go together */
 	u32(o, &format);
-	o->bad |= format != FORMAT;
+	text(o, &version, NULL);
+	o->bad |= format != FORMAT || strcmp(version, plait_version()) != 0;
 	text(o, &m->code.diagnostics, NULL);
 	u64(o, &m->max_rows);
 	u32(o, &m->tp);
@@ -230,6 +241,7 @@ static void image(struct io *o, struct rt_image *m)
 		v->rows = (enum ir_rows)choice(o, v->rows, IR_ROWS_ALL + 1);
 		v->k = &m->code.kernel[i];
 		kernel(o, v->k);
+		blob(o, &v->cubin);
 	}
 }
 
@@ -338,6 +350,23 @@ bool rt_image_read(struct rt_image *m, struct rt_bytes b)
 
 	image(&o, m);
 	return !o.bad && o.p == o.end && rt_image_check(m);
+}
+
+bool rt_image_clip(struct rt_image *m, uint64_t max_rows)
+{
+	if (max_rows > m->max_rows)
+		return false;
+	for (uint32_t i = 0; i < m->nunit; i++) {
+		struct rt_unit *u = &m->unit[i];
+		uint32_t last = 0;
+
+		while (u->range[last].until < max_rows)
+			last++;
+		u->range[last].until = max_rows;
+		u->nrange = last + 1;
+	}
+	m->max_rows = max_rows;
+	return true;
 }
 
 const struct rt_range *rt_image_range(const struct rt_image *m, uint32_t unit, uint64_t rows)

@@ -1,7 +1,7 @@
 /*
  * What a stage is made of before it meets a GPU: the kernels of a spec (units), each in every
  * protocol that it can get (variants), and which one T gets (ranges).  An image comes from a spec
- * (runtime/variants.c), from a bundle (runtime/bundle.c) or, as bytes, from the cache.
+ * (runtime/variants.c) or, as bytes, from the cache or a bundle (runtime/bundle.c).
  */
 #pragma once
 #include "codegen/select.h"
@@ -33,6 +33,7 @@ struct rt_variant {
 	uint32_t unit;
 	enum ir_rows rows;
 	struct rt_kernel *k;
+	struct rt_bytes cubin; /* of a bundle; 0 bytes: to be made here */
 };
 
 struct rt_image {
@@ -59,6 +60,10 @@ struct rt_bytes rt_image_write(struct rt_image *m, struct arena *a);
  * All that it points to is in m->code.arena.
  */
 bool rt_image_read(struct rt_image *m, struct rt_bytes b);
+
+/* Forgets what only more than max_rows rows get: variants stay, ranges end there.  False: the image
+ * is for fewer. */
+bool rt_image_clip(struct rt_image *m, uint64_t max_rows);
 
 /* The same checks, of an image in memory. */
 bool rt_image_check(const struct rt_image *m);

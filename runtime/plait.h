@@ -349,6 +349,7 @@ struct plait_stage_options {
 	const char *cache_dir; /* NULL: PLAIT_CACHE_DIR, else XDG_CACHE_HOME/plait; "": none */
 	const char *table;     /* the selection table that `plait tune` wrote; NULL: the cache's */
 	bool dependent_launch; /* programmatic dependent launch, with the early trigger */
+	bool rows_in_memory;   /* kernels read T from device memory: launches give rows_address */
 };
 
 #define PLAIT_STAGE_OPTIONS_INIT                                   \
@@ -356,6 +357,53 @@ struct plait_stage_options {
 		.struct_size = sizeof(struct plait_stage_options), \
 		.compile = PLAIT_COMPILE_OPTIONS_INIT              \
 	}
+
+/*
+ * Collective: compiles (or loads from the cache) every kernel in every protocol that T up to
+ * max_rows can get, loads them on all GPUs, and compares over the ranks what they have to agree on:
+ * PLAIT_MISMATCH names the ranks and the field that differ.  *out is set whenever there is memory
+ * for it, also on failure: then only plait_stage_code() is of use, for its diagnostics.
+ */
+enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_options *o,
+                                     plait_stage **out);
+
+/* Not collective; its workspaces must be freed before, and nothing of it may run.  NULL is accepted.
+ */
+void plait_stage_free(plait_stage *s);
+
+/*
+ * What was compiled, with its diagnostics, as long as the stage lives: the spec's kernels in its
+ * order, then the export kernels.  Of each it is the variant for max_rows rows, but a parameter's
+ * `symmetric` is what the strictest of its variants needs.
+ */
+const plait_code *plait_stage_code(const plait_stage *s);
+
+/*
+ * The number, for plait_launch.kernel, of the kernel that gathers parameter `param` of kernel
+ * `kernel`, which is carried: its operands are the parameter and where the whole of it goes, on
+ * every rank.  SIZE_MAX when the parameter is not carried.
+ */
+size_t plait_stage_export(const plait_stage *s, size_t kernel, size_t param);
+
+/* The protocol that T = rows gets, and the CTAs in *ctas (may be NULL); NULL when there is no such
+ * kernel, or rows are more than max_rows. */
+const char *plait_stage_protocol(const plait_stage *s, size_t kernel, uint64_t rows,
+                                 unsigned *ctas);
+
+/*
+ * Collective: a workspace for one stream on each rank, large enough for every kernel of the stage.
+ * The exchange buffers in it are for the most rows that the protocols that push are chosen for.
+ */
+enum plait_status plait_workspace_create(plait_stage *s, plait_workspace **out);
+
+/* Not collective; nothing may run on it.  NULL is accepted. */
+void plait_workspace_free(plait_workspace *w);
+
+/* Bytes that are allocated on each rank, the exchange buffers included. */
+size_t plait_workspace_bytes(const plait_workspace *w);
+
+/* Collective, after an abort; nothing may run on the workspace. */
+enum plait_status plait_workspace_reset(plait_workspace *w);
 
 /* A parameter's memory: a symmetric buffer, where plait_param_info says so, else an address. */
 struct plait_operand {
@@ -366,8 +414,7 @@ struct plait_operand {
 struct plait_launch {
 	size_t struct_size;
 	unsigned local; /* which rank of this process */
-	size_t kernel;  /* as plait_code_name() counts; a carried parameter's export kernel: its
-	                    number is count + that of plait_stage_export */
+	size_t kernel; /* as plait_code_name() of plait_stage_code() counts; plait_stage_export() */
 	plait_workspace *workspace;
 	plait_stream stream;
 	const struct plait_operand *operand; /* one a parameter */
@@ -384,6 +431,13 @@ struct plait_launch {
 		.struct_size = sizeof(struct plait_launch) \
 	}
 
+/*
+ * Enqueues one kernel.  No allocation, registration or synchronisation: may be captured in a graph.
+ * PLAIT_USAGE with a message for every argument that does not fit; PLAIT_TIMEOUT when the workspace
+ * was seen to be dead.  Ranks of one process may be launched by threads of their own.
+ */
+enum plait_status plait_launch(plait_stage *s, const struct plait_launch *l);
+
 /* Who waited for whom. */
 struct plait_record {
 	size_t struct_size;
@@ -398,6 +452,15 @@ struct plait_record {
 	{                                                  \
 		.struct_size = sizeof(struct plait_record) \
 	}
+
+/*
+ * Whether a collective on this workspace has aborted, as seen by rank `local`, without waiting for
+ * the GPU, so perhaps only at a later call: PLAIT_OK; PLAIT_TIMEOUT; PLAIT_MISMATCH for contracts
+ * and rows that differ; PLAIT_ENV where the GPU can no longer be asked.  *record (may be NULL) has
+ * texts that are valid until the next call.
+ */
+enum plait_status plait_workspace_check(plait_workspace *w, unsigned local,
+                                        struct plait_record *record);
 
 #ifdef __cplusplus
 }

@@ -142,6 +142,9 @@ static enum status without_collectives(struct builder *b, struct ir_func *f, uin
 		if (v->op == IR_OP_LOAD_SUM && v->type.dtype != q->type.dtype)
 			return usage(b, "NCCL cannot keep the sum of '%s' in f32", q->name,
 			             "the GPUs of all ranks have to reach each other's memory");
+		if (q->ld && q->ld != q->type.cols)
+			return usage(b, "NCCL cannot carry the rows of '%s', which are not dense",
+			             q->name, "leave out its leading dimension");
 		role[v->param] = v->op == IR_OP_LOAD_SUM ? RT_SUMMED : RT_GATHERED;
 		v->op = v->op == IR_OP_LOAD_SUM ? IR_OP_LOAD : IR_OP_STORE;
 		q->type.place = IR_SHARDED;

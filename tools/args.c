@@ -193,13 +193,13 @@ static const char *set_sum(struct args *a, const char *s)
 
 static const char *set_emit(struct args *a, const char *s)
 {
-	static const char *const kinds[] = {"ast", "ir", "plan", "ptx", "cubin", "bundle"};
+	static const char *const kinds[] = {"ast", "ir", "plan", "ptx", "cubin", "bundle", "image"};
 
 	a->emit = s;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (!strcmp(s, kinds[i]))
 			return NULL;
-	return "ast, ir, plan, ptx, cubin or bundle";
+	return "ast, ir, plan, ptx, cubin, bundle or image";
 }
 
 /* clang-format off */
@@ -234,7 +234,7 @@ static const struct {
 	{"pdl", "P", set_pdl, CMD_COMPILE | CMD_VERIFY, "programmatic dependent launch: none (the default), wait, early"},
 	{"rows-in-memory", NULL, set_rows_in_memory, CMD_COMPILE | CMD_VERIFY, "T is read from device memory, so that one graph serves several"},
 	{"export", "PARAM", set_export, CMD_COMPILE | CMD_VERIFY, "in place of each kernel with this carried parameter, the kernel that gathers it whole"},
-	{"emit", "KIND", set_emit, CMD_COMPILE, "ast, ir, plan, ptx (the default), cubin, or bundle: a folder with all that a caller needs"},
+	{"emit", "KIND", set_emit, CMD_COMPILE, "ast, ir, plan, ptx (the default), cubin, bundle: a folder with all that a caller needs, or image: a file that the library loads"},
 	{"output", "OUT", set_out, CMD_COMPILE, "file to write; - is standard output (the default); a folder gets one file a kernel"},
 	{"stop-after", "PASS", set_stop, CMD_COMPILE, "run the passes up to this one; for --emit ir"},
 	{"dump-passes", NULL, set_dump, CMD_COMPILE, "print the IR after every pass on standard error"},

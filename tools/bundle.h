@@ -13,6 +13,12 @@ const char *bundle_header(const struct pipe *p);
  * where a file cannot be written (said on stderr). */
 enum status bundle_write(struct pipe *p, int *code);
 
+/*
+ * After pipe_read: writes the one file that plait_stage_options.bundle takes, for all transports, to
+ * p->args->out.  Diagnostics go to stderr; *code as above.
+ */
+enum status image_write(struct pipe *p, int *code);
+
 /* 0, or the exit code; said on stderr. */
 int make_folder(const char *path);
 

@@ -104,6 +104,8 @@ static enum status emit(struct pipe *p, int *code)
 
 	strbuf_init(&text, p->a);
 	s = pipe_read(p);
+	if (s == ST_OK && !strcmp(kind, "image"))
+		return image_write(p, code);
 	if (s == ST_OK)
 		s = pipe_parse(p);
 	if (!strcmp(kind, "ast")) {
@@ -179,6 +181,10 @@ static int wrong_use(const struct args *args, bool kernels)
 		                  args->out);
 	if (bundle && (!args->out || !strcmp(args->out, "-")))
 		return args_wrong(args, "--emit bundle needs a folder: -o DIR");
+	if (!strcmp(emit, "image") && (!args->out || is_folder(args->out)))
+		return args_wrong(args, "--emit image needs a file: -o FILE");
+	if (!strcmp(emit, "image") && args->ntokens)
+		return args_wrong(args, "an image has kernels for every T: no --tokens");
 	if (args->nprotocol > 1 && !bundle && !plan)
 		return args_wrong(args, "several protocols go with --emit bundle or plan");
 	if (args->ntokens && (args->ntokens > 1 || !args->tokens[0]))

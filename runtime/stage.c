@@ -1,0 +1,401 @@
+/*
+ * Making a stage: options, image (from the cache or compiled), kernels on GPUs, agreement.  Steps
+ * that only some ranks may fail end in a vote, so that all ranks fail together.
+ */
+#include "runtime/launch.h"
+#include "runtime/build_id.h"
+#include "runtime/bundle.h"
+#include "runtime/variants.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t default_limit = (size_t)1 << 30;
+
+struct making {
+	plait_stage *s;
+	plait_comm *c;
+	struct plait_stage_options o;
+	struct rt_variants_options v;
+	struct rt_table table;
+	struct cg_table select;
+	struct rt_cache cache;
+	struct arena scratch;
+	enum status front; /* of making the image */
+};
+
+/* ---- the machine ---- */
+
+void rt_machine_key(const plait_comm *c, struct arena *a, struct rt_table_key *key)
+{
+	bool one = true, host = true;
+	int version = 0;
+
+	for (unsigned r = 1; r < c->size; r++) {
+		one &= !memcmp(c->rank[r].uuid, c->rank[0].uuid, sizeof c->rank[0].uuid);
+		host &= c->rank[r].host == c->rank[0].host;
+	}
+	c->drv->version(&version);
+	*key = (struct rt_table_key){
+	        .gpu = arena_printf(a, "%s", c->rank[0].name),
+	        .driver = arena_printf(a, "%d.%d", version / 1000, version % 1000 / 10),
+	        .topology = one    ? "one-gpu"
+	                    : host ? "one-host"
+	                           : "hosts",
+	        .tp = c->size,
+	        .multicast = c->transport == PLAIT_BY_MULTICAST,
+	};
+}
+
+/* The target that all GPUs have: that of the least of them. */
+static const char *target_of(const plait_comm *c)
+{
+	static const char *const names[] = {"sm_120", "sm_103", "sm_100", "sm_90",
+	                                    "sm_89",  "sm_86",  "sm_80"};
+	unsigned least = UINT32_MAX;
+
+	for (unsigned r = 0; r < c->size; r++) {
+		unsigned sm = (unsigned)(c->rank[r].major * 10 + c->rank[r].minor);
+
+		least = sm < least ? sm : least;
+	}
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const struct cg_target *t = cg_target_by_name(names[i]);
+
+		if (t && t->sm <= least)
+			return names[i];
+	}
+	return NULL;
+}
+
+/*
+ * CTAs of a rank that are sure to run at once: one on each SM, shared by the ranks of a GPU.  A grid
+ * that is larger could wait for CTAs that cannot start.
+ */
+static unsigned resident_of(const plait_comm *c)
+{
+	unsigned least = CG_MAX_CTAS;
+
+	for (unsigned r = 0; r < c->size; r++) {
+		unsigned sharing = 0, each;
+
+		for (unsigned q = 0; q < c->size; q++)
+			sharing +=
+			        !memcmp(c->rank[q].uuid, c->rank[r].uuid, sizeof c->rank[r].uuid);
+		each = (unsigned)c->rank[r].sms / sharing;
+		least = each < least ? each : least;
+	}
+	return least ? least : 1;
+}
+
+/* ---- the image ---- */
+
+static void read_table(struct making *k)
+{
+	struct rt_table_key key;
+	struct diags quiet;
+	const char *path = k->o.table;
+
+	diags_init(&quiet, &k->scratch);
+	rt_machine_key(k->c, &k->scratch, &key);
+	if (!path)
+		path = rt_table_path(k->cache.dir < 0 ? NULL : k->cache.path, &key, &k->scratch);
+	if (!path || !*path || rt_table_load(&k->table, path, &k->scratch, &quiet) != ST_OK)
+		return;
+	/* one that is named is taken at its word */
+	if (!k->o.table && rt_table_differs(&k->table.key, &key, &k->scratch))
+		return;
+	k->select = rt_table_select(&k->table, &k->scratch);
+	k->v.table = &k->select;
+}
+
+static enum status make_image(void *ctx, struct arena *a, struct rt_bytes *value)
+{
+	struct making *k = ctx;
+	k->front = rt_variants_make(&k->s->image, &k->v, a);
+	*value = (struct rt_bytes){"", 0};
+	if (k->front == ST_OK)
+		*value = rt_image_write(&k->s->image, a);
+	/* Not a failure to remember: a spec's mistakes are found again as fast as they are read. */
+	return k->front == ST_OK ? ST_OK : ST_INTERNAL;
+}
+
+static void new_image(struct making *k)
+{
+	struct rt_image *m = &k->s->image;
+	jmp_buf outer;
+
+	memcpy(&outer, &m->code.arena.oom, sizeof outer);
+	rt_image_free(m);
+	rt_image_init(m);
+	memcpy(&m->code.arena.oom, &outer, sizeof outer);
+}
+
+/* Compiled, or as it was the last time that the same was asked for. */
+static enum status image_from_text(struct making *k)
+{
+	struct strbuf b;
+	struct rt_bytes key = rt_variants_key(&k->v, &k->scratch), value;
+
+	strbuf_init(&b, &k->scratch);
+	strbuf_printf(&b, "build=%s\n", rt_build_id(&k->scratch));
+	strbuf_putn(&b, key.p, key.n);
+	key = (struct rt_bytes){b.s, b.n};
+	rt_cache_make(&k->cache, key, make_image, k, &k->scratch, &value, &k->s->stats.image_hit);
+	if (!k->s->stats.image_hit)
+		return k->front;
+	if (rt_image_read(&k->s->image, value))
+		return ST_OK;
+	rt_cache_drop(&k->cache, key); /* of our own making, yet not good: make it anew */
+	new_image(k);
+	k->s->stats.image_hit = false;
+	make_image(k, &k->scratch, &value);
+	return k->front;
+}
+
+static enum plait_status failed(struct making *k, enum status s)
+{
+	const char *text = k->s->image.code.diagnostics;
+
+	if (s == ST_OK)
+		return PLAIT_OK;
+	return rt_fail(&k->c->error, (enum plait_status)s, "%.*s", (int)strcspn(text, "\n"),
+	               *text ? text : status_text(s));
+}
+
+static enum plait_status image(struct making *k)
+{
+	uint64_t start = rt_now_ns();
+	enum status s;
+
+	if (k->o.bundle)
+		s = rt_bundle_read(&k->s->image, (struct rt_bytes){k->o.bundle, k->o.bundle_len},
+		                   &k->v);
+	else
+		s = image_from_text(k);
+	k->s->stats.front_ns = rt_now_ns() - start;
+	return failed(k, s);
+}
+
+/* ---- what the caller may ask about ---- */
+
+static void widen(struct rt_kernel *to, const struct rt_image *m, uint32_t unit, struct arena *a)
+{
+	struct plait_param_info *p = arena_news(a, struct plait_param_info, to->info.nparam);
+
+	memcpy(p, to->param, to->info.nparam * sizeof *p);
+	to->param = p;
+	for (uint32_t v = 0; v < m->nvariant; v++)
+		for (uint32_t i = 0; i < to->info.nparam && m->variant[v].unit == unit; i++)
+			if (m->variant[v].k->param[i].symmetric > p[i].symmetric)
+				p[i].symmetric = m->variant[v].k->param[i].symmetric;
+	for (uint32_t i = 0; i < to->info.nparam; i++) {
+		if (m->unit[unit].role[i] == RT_PLAIN)
+			continue;
+		p[i].local_index = false;
+		p[i].placement = ir_place_name[m->unit[unit].role[i] == RT_SUMMED ? IR_PARTIAL
+		                                                                  : IR_REPLICATED];
+	}
+}
+
+static uint32_t element_bytes(const char *dtype)
+{
+	int d = ir_dtype_by_name(dtype, strlen(dtype));
+
+	return d < 0 ? 0 : (ir_dtype_info[d].bits + 7) / 8;
+}
+
+static void make_view(plait_stage *s)
+{
+	struct rt_image *m = &s->image;
+	struct arena *a = &m->code.arena;
+
+	s->view.diagnostics = m->code.diagnostics;
+	s->view.kernel = arena_news(a, struct rt_kernel, m->nunit);
+	s->element = arena_news(a, uint32_t *, m->nunit);
+	for (uint32_t i = 0; i < m->nunit; i++) {
+		const struct rt_unit *u = &m->unit[i];
+		struct rt_kernel *k = &s->view.kernel[i];
+
+		*k = *m->variant[u->range[u->nrange - 1].variant].k;
+		widen(k, m, i, a);
+		s->element[i] = arena_news(a, uint32_t, u->nparam);
+		for (uint32_t p = 0; p < u->nparam; p++)
+			s->element[i][p] = element_bytes(k->param[p].dtype);
+	}
+	s->view.nkernel = m->nunit;
+}
+
+/* Room for launches that NCCL's groups hold back. */
+static void make_held(plait_stage *s)
+{
+	struct arena *a = &s->image.code.arena;
+	uint32_t most = 0;
+
+	if (!s->image.nccl)
+		return;
+	for (uint32_t i = 0; i < s->image.nunit; i++)
+		most = s->image.unit[i].nparam > most ? s->image.unit[i].nparam : most;
+	s->held = arena_news(a, struct rt_held, s->comm->nlocal);
+	for (unsigned i = 0; i < s->comm->nlocal; i++)
+		s->held[i].operand = arena_news(a, struct plait_operand, most);
+}
+
+/* ---- creating ---- */
+
+static enum plait_status take_options(struct making *k, const struct plait_stage_options *o)
+{
+	size_t size = o->struct_size < sizeof k->o ? o->struct_size : sizeof k->o;
+	size_t inner, at = offsetof(struct plait_stage_options, compile);
+	struct plait_compile_options *c = &k->o.compile;
+
+	memcpy(&k->o, o, size);
+	/* the options of compiling have a size of their own, which must be ours to find what is behind */
+	memcpy(&inner, (const char *)o + at, sizeof inner);
+	if (size < at + sizeof inner || inner != sizeof *c)
+		return rt_fail(&k->c->error, PLAIT_USAGE,
+		               "the options were not made by PLAIT_STAGE_OPTIONS_INIT");
+	if (!k->o.max_rows || k->o.max_rows > UINT32_MAX / 2)
+		return rt_fail(&k->c->error, PLAIT_USAGE, "max_rows is %llu, not 1 to 2^31 - 1",
+		               (unsigned long long)k->o.max_rows);
+	if (!c->text == !k->o.bundle)
+		return rt_fail(&k->c->error, PLAIT_USAGE, "give one of compile.text and bundle");
+	if (k->o.rows_in_memory && k->c->transport == PLAIT_BY_NCCL)
+		return rt_fail(&k->c->error, PLAIT_USAGE,
+		               "NCCL carries the rows, so T has to be known on the host: no "
+		               "rows_in_memory");
+	c->tp = k->c->size;
+	c->target = c->target ? c->target : target_of(k->c);
+	if (!c->target)
+		return rt_fail(&k->c->error, PLAIT_ENV,
+		               "the GPUs are older than compute capability 8.0");
+	k->v = (struct rt_variants_options){
+	        .compile = *c,
+	        .multicast = k->c->transport == PLAIT_BY_MULTICAST,
+	        .nccl = k->c->transport == PLAIT_BY_NCCL,
+	        .early = k->o.dependent_launch,
+	        .rows_in_memory = k->o.rows_in_memory,
+	        .max_rows = k->o.max_rows,
+	};
+	k->s->resident = resident_of(k->c);
+	k->s->rows_in_memory = k->o.rows_in_memory;
+	return PLAIT_OK;
+}
+
+/* What this process can do by itself; not collective. */
+static enum plait_status prepare(struct making *k, const struct plait_stage_options *o)
+{
+	enum plait_status s = take_options(k, o);
+
+	if (s != PLAIT_OK)
+		return s;
+	rt_cache_open(&k->cache, k->o.cache_dir, &k->scratch);
+	if (!k->v.nccl)
+		read_table(k);
+	s = image(k);
+	if (s != PLAIT_OK)
+		return s;
+	k->s->dependent = k->s->image.variant[0].k->plan.pdl != CG_PDL_NONE;
+	make_view(k->s);
+	make_held(k->s);
+	return PLAIT_OK;
+}
+
+static enum plait_status guarded_prepare(struct making *k, const struct plait_stage_options *o)
+{
+	if (setjmp(k->scratch.oom) || setjmp(k->s->image.code.arena.oom))
+		return rt_fail(&k->c->error, PLAIT_NOMEM, "out of memory");
+	return prepare(k, o);
+}
+
+/* The collective steps. */
+static enum plait_status create(struct making *k, const struct plait_stage_options *o)
+{
+	plait_stage *s = k->s;
+	enum plait_status st;
+
+	guarded_prepare(k, o);
+	st = rt_vote(k->c);
+	if (st == PLAIT_OK)
+		st = rt_stage_agree(s);
+	if (st != PLAIT_OK)
+		return st;
+	rt_stage_load(s, &k->cache);
+	return rt_vote(k->c);
+}
+
+enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_options *o,
+                                     plait_stage **out)
+{
+	struct making *k;
+	enum plait_status st;
+
+	if (out)
+		*out = NULL;
+	if (!c || !o || !out || o->struct_size < sizeof o->struct_size)
+		return PLAIT_USAGE;
+	rt_error_clear(&c->error);
+	k = calloc(1, sizeof *k);
+	*out = calloc(1, sizeof **out);
+	if (k && *out) {
+		k->c = c;
+		k->s = *out;
+		k->cache.dir = -1;
+		k->s->comm = c;
+		k->s->view.diagnostics = "";
+		pthread_mutex_init(&k->s->lock, NULL);
+		arena_init(&k->scratch, default_limit);
+		rt_image_init(&k->s->image);
+		st = create(k, o);
+		k->s->view.diagnostics = k->s->image.code.diagnostics;
+		rt_cache_close(&k->cache);
+		arena_free(&k->scratch);
+	} else {
+		rt_fail(&c->error, PLAIT_NOMEM, "out of memory");
+		st = rt_vote(c);
+		free(*out);
+		*out = NULL;
+	}
+	free(k);
+	return st;
+}
+
+void plait_stage_free(plait_stage *s)
+{
+	if (!s)
+		return;
+	rt_stage_unload(s);
+	rt_image_free(&s->image);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+const plait_code *plait_stage_code(const plait_stage *s)
+{
+	return s ? &s->view : NULL;
+}
+
+size_t plait_stage_export(const plait_stage *s, size_t kernel, size_t param)
+{
+	const struct rt_unit *u = s && kernel < s->image.nkernel ? &s->image.unit[kernel] : NULL;
+
+	return u && param < u->nparam && u->export_[param] != RT_NONE ? u->export_[param]
+	                                                              : SIZE_MAX;
+}
+
+const char *plait_stage_protocol(const plait_stage *s, size_t kernel, uint64_t rows, unsigned *ctas)
+{
+	const struct rt_range *r = s && kernel < s->image.nunit
+	                                   ? rt_image_range(&s->image, (uint32_t)kernel, rows)
+	                                   : NULL;
+	const struct rt_kernel *k = r ? s->image.variant[r->variant].k : NULL;
+	unsigned n;
+
+	if (ctas)
+		*ctas = 0;
+	if (!k)
+		return NULL;
+	n = cg_grid(&k->plan, rows, r->ctas);
+	if (ctas)
+		*ctas = n < s->resident ? n : s->resident;
+	return k->info.protocol;
+}

@@ -1,0 +1,41 @@
+/*
+ * A CUDA driver whose GPUs are the simulator's ranks: memory, copies, modules (from PTX), streams and
+ * launches, enough for a communicator of one process and all that is made of it.  So what plait_launch
+ * enqueues is executed, with every check of the simulator's.
+ *
+ * Kernels are queued by launches and run when something is waited for, copied or set.  One at a time;
+ * not for threads.
+ */
+#pragma once
+#include "runtime/comm.h"
+#include "sim/sim.h"
+
+struct sim_driver_options {
+	unsigned gpus;
+	bool multicast;
+	struct sim_options sim; /* ranks is set to gpus */
+};
+
+struct sim_driver {
+	struct rt_driver table;
+	struct sim_driver_options o;
+	struct sim *sim;
+	struct arena *a;
+	unsigned calls, fail_at; /* the call with this number (from 1) fails; 0: none does */
+	unsigned live;           /* things made and not yet given back */
+	unsigned allocations; /* made since it was set to 0; so are loads and synchronisations: */
+	unsigned loads, waits, multicasts;
+	bool failed;             /* the simulator found something: see sim_render_findings */
+	struct sim_launch_seen { /* the last launch */
+		unsigned grid, block, shared, rank, nattr;
+		int attr, attr_value;
+		uint32_t bytes;
+		unsigned char block_[4096];
+	} last;
+};
+
+/* The one driver; its memory is in `a`, until the next begins. */
+struct sim_driver *sim_driver_begin(struct arena *a, const struct sim_driver_options *o);
+
+/* Runs what is queued; false: a finding. */
+bool sim_driver_run(struct sim_driver *d);
