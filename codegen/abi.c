@@ -210,6 +210,12 @@ static uint64_t hash_plan(uint64_t h, const struct cg_plan *p)
 
 		h = HASH(h, ring);
 	}
+	if (p->wide) {
+		const uint64_t wide[] = {p->reread, p->parked, p->park_units, p->park_words,
+		                         p->ahead};
+
+		h = HASH(h, wide);
+	}
 	h = hash_text(HASH(h, x), p->target->name);
 	return p->sum_ranks || p->pdl || p->rows_in_memory ? HASH(h, more) : h;
 }

@@ -272,7 +272,8 @@ void cg_slot_init(struct cg_emit *e, struct cg_slot *s)
 		unsigned n = v->summed && !e->p->xchg_row ? e->p->sum_ranks : 1;
 		struct ptx_opnd *reg;
 
-		if (!cg_is_load(v->ir) || !v->used || (v->summed && !e->ops->ahead))
+		if (!cg_is_load(v->ir) || !v->used || (v->summed && !e->ops->ahead) ||
+		    (e->p->wide && v->home != CG_HOME_ROW))
 			continue;
 		s->f[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
 		s->w[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
@@ -337,6 +338,47 @@ void cg_prefetch(struct cg_emit *e, const struct cg_slot *s, const struct cg_val
 		          value_regs(s, v, e->rp));
 	else
 		cg_load_own(e, v, r, valid, value_regs(s, v, e->rp));
+}
+
+/* One vector at an address. */
+static void load_at(struct cg_emit *e, const struct cg_value *v, enum cg_from from,
+                    struct ptx_opnd addr, unsigned vec, struct ptx_opnd *reg)
+{
+	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
+	enum ptx_type t = cg_shape_type(&sh);
+	struct ptx_opnd at = cg_vector_at(e, &sh, addr, vec);
+
+	for (unsigned k = 0; k < sh.regs; k++) {
+		reg[k] = ptx_reg(e->f, class_of(t));
+		if (cg_partial(e, vec))
+			ptx_put_mov(e->f, t, reg[k], t == PTX_T_f32 ? ptx_f32(0.0f) : ptx_imm(0));
+	}
+	if (cg_partial(e, vec))
+		ptx_guard(e->f, e->live, false);
+	load_vec(e, &sh, from, at, reg);
+	ptx_unguard(e->f);
+}
+
+void cg_load_vector(struct cg_emit *e, const struct cg_value *v, unsigned vec, struct ptx_opnd *reg)
+{
+	unsigned param = v->ir->param;
+	bool sum = v->ir->op == IR_OP_LOAD_SUM;
+
+	cg_at(e, v);
+	load_at(e, v, sum ? SWITCH : PLAIN,
+	        address_in(e, &e->row, param, sum ? e->mc[param] : e->uc[param]), vec, reg);
+}
+
+void cg_load_addend_vector(struct cg_emit *e, const struct cg_value *v, unsigned vec,
+                           unsigned first, unsigned n, struct ptx_opnd *reg)
+{
+	unsigned p = v->ir->param, words = cg_sum_words(e->rp, v);
+	bool own = e->ops->sums == CG_ARG_UC;
+
+	for (unsigned i = 0; i < n; i++)
+		load_at(e, v, own ? PLAIN : PEER,
+		        address_in(e, &e->row, p, own ? e->uc[p] : e->peer[p][first + i]), vec,
+		        &reg[i * words]);
 }
 
 /*

@@ -66,6 +66,7 @@ struct cg_options {
 	enum cg_order order;
 	unsigned threads, in_flight; /* 0: chosen; else forced (tests, tuning) */
 	unsigned max_ctas;           /* 0: CG_MAX_CTAS */
+	bool wide;                   /* rows go vector by vector even if they fit (tests) */
 	enum cg_pdl pdl;
 	bool rows_in_memory;        /* T is read from device memory: CG_ARG_ROWS_PTR */
 	const char *spec_name;      /* for .file and comments; NULL: none */
@@ -89,7 +90,13 @@ struct cg_plan {
 	        ring_ranks; /* p2p-bulk: stages of the ring, ranks whose rows are in one */
 	unsigned ring_out;  /* bytes of the staging buffers of results */
 	unsigned max_ctas;
-	unsigned per_sm;          /* CTAs that the code is made to fit into an SM at once */
+	unsigned per_sm; /* CTAs that the code is made to fit into an SM at once */
+	bool wide;       /* the row does not fit into registers: it goes vector by vector */
+	bool reread;     /* wide: inputs are loaded again in each level that reads them */
+	unsigned parked; /* wide: vectors of a thread that are in shared memory between levels */
+	unsigned park_units;      /* of such a vector: places of elems 16-bit words */
+	unsigned park_words;      /* and of single words */
+	unsigned ahead;           /* wide: vectors whose loads are issued ahead */
 	bool own_rows;            /* the row domain: own rows, or all rows (nothing sharded) */
 	bool communicates;        /* has barriers */
 	uint64_t bytes_in_flight; /* in-switch (or peer) loads outstanding per CTA */

@@ -95,8 +95,10 @@ struct cg_emit {
 	        live; /* predicate: the thread's last vector is in the row; NONE: it always is */
 	struct ptx_opnd lane0, tid0;
 	const struct cg_protocol_ops *ops;
-	struct ptx_opnd *uc, *mc; /* by parameter: its address; NONE: not needed */
-	struct ptx_opnd **peer;   /* by parameter and rank; NULL: not needed */
+	struct ptx_opnd park, park_narrow; /* u32: shared address of the thread's first parked unit,
+	                                      and word */
+	struct ptx_opnd *uc, *mc;          /* by parameter: its address; NONE: not needed */
+	struct ptx_opnd **peer;            /* by parameter and rank; NULL: not needed */
 	struct cg_thread_offset *thread;
 	unsigned nthread;
 	struct cg_row row; /* being worked on */
@@ -172,6 +174,12 @@ void cg_addend_regs(struct cg_emit *e, const struct cg_value *v, unsigned n, str
 void cg_load_addends(struct cg_emit *e, const struct cg_value *v, struct cg_row *r,
                      struct ptx_opnd valid, unsigned first, unsigned n,
                      const struct ptx_opnd *addend);
+/* One vector of a row that is no addend, into new registers. */
+void cg_load_vector(struct cg_emit *e, const struct cg_value *v, unsigned vec,
+                    struct ptx_opnd *reg);
+/* One vector of the addends of ranks [first, first + n), likewise: [rank][register]. */
+void cg_load_addend_vector(struct cg_emit *e, const struct cg_value *v, unsigned vec,
+                           unsigned first, unsigned n, struct ptx_opnd *reg);
 void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec);
 void cg_load_uniform(struct cg_emit *e, struct cg_value *v);
 void cg_store_vec(struct cg_emit *e, struct cg_value *v, unsigned vec);
@@ -203,6 +211,8 @@ cg_reduce_buffer(unsigned n,
                  unsigned warps); /* bytes of one of the two shared buffers: a power of two */
 void cg_reduce_setup(struct cg_emit *e);
 void cg_reduce_begin(struct cg_emit *e, unsigned level);
+void cg_reduce_begin_vec(struct cg_emit *e, unsigned level, unsigned vec); /* wide rows */
+void cg_reduce_groups_vec(struct cg_emit *e, unsigned level, unsigned vec);
 void cg_reduce_pair(struct cg_emit *e, unsigned level, unsigned vec, unsigned pair);
 void cg_reduce_groups(struct cg_emit *e, unsigned level);
 void cg_reduce_rows(struct cg_emit *e, unsigned level);
@@ -236,6 +246,11 @@ void cg_sum_add(struct cg_emit *e, const struct cg_value *v, const struct ptx_op
                 unsigned n, struct ptx_opnd *acc, bool start);
 /* Rounds acc to the value. */
 void cg_sum_round(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *acc);
+/* The same of one vector: addends [rank][register], acc of its elements. */
+void cg_sum_add_vector(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
+                       unsigned n, struct ptx_opnd *acc, bool start);
+void cg_sum_round_vector(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *acc,
+                         unsigned vec);
 
 /* barrier.c */
 #define CG_EXPAND(e, name, ...)                                                              \
@@ -255,6 +270,7 @@ bool cg_barrier_exit(struct cg_emit *e);
 
 /* proto_p2p.c, proto_push.c, proto_bulk.c */
 bool cg_p2p_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
+void cg_p2p_vector(struct cg_emit *e, struct cg_value *v, unsigned vec); /* wide rows */
 bool cg_push_entry(struct cg_emit *e, struct ptx_opnd leave);
 bool cg_push_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
 bool cg_push_exit(struct cg_emit *e);
@@ -271,4 +287,6 @@ bool cg_bulk_exit(struct cg_emit *e);
 uint32_t cg_push_row(const struct cg_rowprog *rp); /* plan.xchg_row */
 
 /* loop.c */
+void cg_store_vecs(struct cg_emit *e, unsigned level, unsigned vec); /* the level's stores */
+void cg_store_rows(struct cg_emit *e, unsigned level);
 bool cg_emit_kernel(struct cg_emit *e);

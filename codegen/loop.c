@@ -12,6 +12,7 @@
  * other place (doc/codegen.md, the loop).
  */
 #include "codegen/emit.h"
+#include "codegen/wide.h"
 
 static struct ptx_opnd special(struct cg_emit *e, enum ptx_special s)
 {
@@ -76,13 +77,15 @@ static void prologue(struct cg_emit *e)
 	}
 	cg_thread_offsets(e);
 	cg_reduce_setup(e);
+	cg_wide_setup(e);
 }
 
 /* The level at whose end a load's registers are free; its end is where the load of a later row is
  * issued. */
 static bool issued_at(const struct cg_emit *e, const struct cg_value *v, int level)
 {
-	if (!cg_is_load(v->ir) || !v->used || (v->summed && !e->ops->ahead))
+	if (!cg_is_load(v->ir) || !v->used || (v->summed && !e->ops->ahead) ||
+	    (e->p->wide && v->home != CG_HOME_ROW))
 		return false;
 	return level < 0 || (v->home == CG_HOME_ROW || v->summed ? 0 : v->last) == (unsigned)level;
 }
@@ -132,7 +135,7 @@ static void fill_pipeline(struct cg_emit *e)
 	}
 }
 
-static void store_vecs(struct cg_emit *e, unsigned level, unsigned vec)
+void cg_store_vecs(struct cg_emit *e, unsigned level, unsigned vec)
 {
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];
@@ -143,7 +146,7 @@ static void store_vecs(struct cg_emit *e, unsigned level, unsigned vec)
 	}
 }
 
-static void store_rows(struct cg_emit *e, unsigned level)
+void cg_store_rows(struct cg_emit *e, unsigned level)
 {
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];
@@ -173,9 +176,9 @@ static void store_fixed(struct cg_emit *e)
 	for (unsigned vec = 0; vec < e->p->vecs; vec++) {
 		for (unsigned pair = 0; pair < e->p->elems / 2; pair++)
 			cg_eval_pair(e, CG_FIXED_LEVEL, vec, pair);
-		store_vecs(e, CG_FIXED_LEVEL, vec);
+		cg_store_vecs(e, CG_FIXED_LEVEL, vec);
 	}
-	store_rows(e, CG_FIXED_LEVEL);
+	cg_store_rows(e, CG_FIXED_LEVEL);
 	cg_forget(e, CG_FIXED_LEVEL);
 	ptx_place(e->f, skip);
 }
@@ -185,15 +188,22 @@ static void emit_level(struct cg_emit *e, const struct cg_slot *s, unsigned leve
 	ptx_comment(e->f, arena_printf(e->a, "level %u", level));
 	cg_row_set(&e->row, e->row.index);
 	cg_eval_row(e, level);
+	if (e->p->wide) {
+		if (issues_at(e, level))
+			issue(e, s, (int)level, ptx_add(e->f, PTX_T_u32, e->row.index, e->ahead));
+		cg_wide_level(e, level);
+		cg_forget(e, level);
+		return;
+	}
 	cg_reduce_begin(e, level);
 	for (unsigned vec = 0; vec < e->p->vecs; vec++) {
 		for (unsigned pair = 0; pair < e->p->elems / 2; pair++) {
 			cg_eval_pair(e, level, vec, pair);
 			cg_reduce_pair(e, level, vec, pair);
 		}
-		store_vecs(e, level, vec);
+		cg_store_vecs(e, level, vec);
 	}
-	store_rows(e, level);
+	cg_store_rows(e, level);
 	cg_reduce_groups(e, level);
 	if (issues_at(e, level))
 		issue(e, s, (int)level, ptx_add(e->f, PTX_T_u32, e->row.index, e->ahead));
@@ -206,7 +216,7 @@ static void use_slot(struct cg_emit *e, const struct cg_slot *s)
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];
 
-		if (!cg_in_slot(v) || !v->used)
+		if (!cg_in_slot(v) || !v->used || (e->p->wide && v->home != CG_HOME_ROW))
 			continue;
 		v->w = s->w[i];
 		if (v->home != CG_HOME_ROW)

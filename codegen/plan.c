@@ -6,13 +6,13 @@
  * loads (what one SM needs to keep its share of the switch busy: doc/codegen.md).
  */
 #include "codegen/emit.h"
+#include "codegen/wide.h"
 #include "support/strbuf.h"
 #include <string.h>
 
 #define ELEMS_PER_THREAD 16
 #define SMS              128 /* of a GPU, for what is launched by default */
 #define MAX_IN_FLIGHT    8
-#define BYTES_IN_FLIGHT  65536
 #define MAX_VECS         64
 #define STATIC_SMEM      (48 * 1024)
 #define FIXED_REGS       12 /* addresses, row numbers, lane; found with ptxas, as the next two */
@@ -278,6 +278,99 @@ static bool check_align(const struct cg_rowprog *rp, struct diags *d)
 	return true;
 }
 
+static bool too_wide(const struct cg_rowprog *rp, struct diags *d, const char *why, const char *fix)
+{
+	diag_at(d, DIAG_ERROR, DIAG_CG_WIDE, rp->func->at, "%s", why);
+	diag_note(d, (struct span){0, 0}, "%s", fix);
+	return false;
+}
+
+/* Registers for one vector of a wide row in the level that needs most, and what is kept beside. */
+static unsigned vector_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
+{
+	unsigned most = 0, fixed = FIXED_REGS, sums = 0;
+
+	for (unsigned i = 0; i < rp->nval; i++) {
+		const struct cg_value *v = &rp->val[i];
+
+		fixed += v->used && v->home == CG_HOME_UNIFORM;
+		if (v->summed && v->used)
+			sums = SUM_TEMPS + p->sum_ranks * cg_sum_words(rp, v) + v->n;
+	}
+	for (unsigned l = 0; l < rp->nlevel; l++) {
+		unsigned n = work_regs(p, rp, l) + 2 * rp->level[l].nrow;
+
+		for (unsigned i = 0; i < rp->nval; i++) {
+			const struct cg_value *v = &rp->val[i];
+
+			if (v->home == CG_HOME_ROW && cg_value_held(v, l))
+				n++;
+			else if (v->home == CG_HOME_ELEM && v->used >> l & 1 && !cg_is_alias(v->ir))
+				n += cg_value_regs(v, 1);
+		}
+		n += l ? 0 : sums;
+		most = n > most ? n : most;
+	}
+	return fixed + most;
+}
+
+/* A row that goes vector by vector (wide.c). */
+static bool plan_wide(struct cg_plan *p, const struct cg_rowprog *rp, unsigned limit,
+                      struct arena *a, struct diags *d)
+{
+	const char *name = cg_protocol_name(p->protocol);
+
+	if (rp->cols > CG_WIDEST)
+		return too_wide(rp, d,
+		                arena_printf(a, "rows of %lld elements", (long long)rp->cols),
+		                arena_printf(a, "rows of up to %d elements are done", CG_WIDEST));
+	if (cg_ops(p)->plan || p->xchg_row)
+		return too_wide(rp, d,
+		                arena_printf(a,
+		                             "protocol '%s' keeps rows in registers: one of %lld "
+		                             "elements does not fit into those of %u threads",
+		                             name, (long long)rp->cols, p->threads),
+		                "use --protocol p2p-twoshot or mm-twoshot, which keep wide rows in "
+		                "shared memory");
+	p->wide = true;
+	p->per_sm = 1;
+	p->in_flight = 1;
+	p->keep_weights = false;
+	while (vector_regs(p, rp) + MARGIN > limit && p->sum_ranks > 1)
+		p->sum_ranks = (p->sum_ranks + 1) / 2;
+	if (!cg_wide_plan(p, rp, vector_regs(p, rp), limit - MARGIN)) {
+		p->reread = true;
+		if (!cg_wide_plan(p, rp, vector_regs(p, rp), limit - MARGIN))
+			return too_wide(
+			        rp, d,
+			        arena_printf(
+			                a,
+			                "rows of %lld elements: what '%s' keeps of one between "
+			                "its reductions takes %llu bytes, of which %s has %u "
+			                "in shared memory, and registers are too few for the "
+			                "rest",
+			                (long long)rp->cols, rp->func->name,
+			                (unsigned long long)cg_wide_bytes(p, rp), p->target->name,
+			                p->target->smem_per_cta - p->smem),
+			        "keep 16-bit values, or fewer, between reductions; or write two "
+			        "kernels");
+	}
+	p->bytes_in_flight = row_bytes(p, rp) / p->vecs * (p->ahead + 1);
+	p->why = arena_printf(a,
+	                      "%u elements a thread, vector by vector; %u registers estimated of "
+	                      "%u%s",
+	                      p->vecs * p->elems, p->est_regs, limit,
+	                      p->reread ? "; inputs are read again after reductions" : "");
+	return true;
+}
+
+/* Does the row go into registers? */
+static bool row_fits(const struct cg_plan *p, unsigned limit)
+{
+	return p->vecs <= MAX_VECS &&
+	       (p->est_regs + WIDE_MARGIN <= limit || p->vecs * p->elems <= ELEMS_PER_THREAD);
+}
+
 bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct cg_options *o,
                   struct arena *a, struct diags *d)
 {
@@ -302,7 +395,7 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 		p->stages += rp->level[l].nrow > 0;
 	limit = reg_limit(p, 1);
 	bytes = row_bytes(p, rp);
-	want = bytes ? (unsigned)((BYTES_IN_FLIGHT + bytes - 1) / bytes) : 1;
+	want = bytes ? (unsigned)((CG_BYTES_IN_FLIGHT + bytes - 1) / bytes) : 1;
 	p->in_flight = want < 1 ? 1 : want > MAX_IN_FLIGHT ? MAX_IN_FLIGHT : want;
 	if (p->xchg_row) /* what takes time is the way, and other CTAs of the SM use it */
 		p->in_flight = want = 1;
@@ -317,23 +410,18 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	while (estimate(p, rp) + (p->xchg_row ? POLL_MARGIN : MARGIN) > limit && p->sum_ranks > 1)
 		p->sum_ranks = (p->sum_ranks + 1) / 2;
 	p->est_regs = estimate(p, rp);
-	if (p->vecs > MAX_VECS ||
-	    (p->est_regs + WIDE_MARGIN > limit && p->vecs * p->elems > ELEMS_PER_THREAD)) {
-		diag_at(d, DIAG_ERROR, DIAG_CG_WIDE, rp->func->at,
-		        "a row of %lld elements does not fit into the registers of %u threads",
-		        (long long)rp->cols, p->threads);
-		diag_note(d, (struct span){0, 0}, "rows of up to %u elements fit",
-		          ELEMS_PER_THREAD * p->target->max_threads);
+	p->smem = smem_bytes(p, rp);
+	if (!check_static(p, rp, d))
 		return false;
-	}
+	if (!row_fits(p, limit) || (o->wide && !cg_ops(p)->plan && !p->xchg_row))
+		return plan_wide(p, rp, limit, a, d);
 	p->per_sm = p->xchg_row && p->threads <= WIDE_THREADS &&
 	                            p->est_regs + PAIR_MARGIN <= reg_limit(p, 2)
 	                    ? 2
 	                    : 1;
 	p->keep_weights = p->est_regs + weight_regs(p, rp) + MARGIN <= limit;
 	p->bytes_in_flight = row_bytes(p, rp) * p->in_flight;
-	p->smem = smem_bytes(p, rp);
-	if (!check_static(p, rp, d) || (cg_ops(p)->plan && !cg_ops(p)->plan(p, rp, d)))
+	if (cg_ops(p)->plan && !cg_ops(p)->plan(p, rp, d))
 		return false;
 	p->why = arena_printf(a, "%u elements a thread; %u registers estimated of %u; %s",
 	                      p->vecs * p->elems, p->est_regs, limit,
@@ -412,7 +500,12 @@ void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
 		              p->xchg_ranks * p->xchg_row);
 	if (p->pdl)
 		strbuf_printf(out, "  programmatic dependent launch: %s\n", cg_pdl_name(p->pdl));
-	if (p->dynamic)
+	if (p->wide)
+		strbuf_printf(out,
+		              "  wide: vector by vector, %u loaded ahead; %u vectors of a thread "
+		              "parked in %u bytes of dynamic shared memory, %u in registers\n",
+		              p->ahead, p->parked, p->dynamic, p->vecs - p->parked);
+	else if (p->dynamic)
 		strbuf_printf(out,
 		              "  ring of %u stages x %u ranks, results staged in %u bytes: %u "
 		              "bytes of dynamic "

@@ -306,8 +306,7 @@ static void load_addend(struct cg_emit *e, const struct cg_value *v, struct ptx_
 			ptx_guard(e->f, e->live, false);
 		for (unsigned i = 0; i < sh.regs; i += sh.piece)
 			ptx_put_ld(e->f, mod, cg_shape_type(&sh),
-			           cg_vec_of(&reg[vec * sh.regs + i], sh.piece),
-			           ptx_at(at, i * 4));
+			           cg_vec_of(&reg[vec * sh.regs + i], sh.piece), ptx_at(at, i * 4));
 		ptx_unguard(e->f);
 	}
 }

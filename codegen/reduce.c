@@ -93,9 +93,22 @@ void cg_reduce_begin(struct cg_emit *e, unsigned level)
 		if (v->home == CG_HOME_ROW)
 			for (unsigned k = 0; k < 2; k++)
 				e->acc[2 * i + k] = fresh(e, r->identity);
-		else
+		else if (!e->p->wide)
 			for (unsigned k = 0; k < e->p->vecs * v->n; k++)
 				v->f[k] = fresh(e, r->identity);
+	}
+}
+
+void cg_reduce_begin_vec(struct cg_emit *e, unsigned level, unsigned vec)
+{
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		struct cg_value *v = &e->rp->val[i];
+
+		if (!reduces_at(v, level) || v->home == CG_HOME_ROW)
+			continue;
+		cg_at(e, v);
+		for (unsigned k = 0; k < v->n; k++)
+			v->f[vec * v->n + k] = cg_red_start(e, v->ir->op);
 	}
 }
 
@@ -191,7 +204,7 @@ void cg_red_finish(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd 
 		ptx_put_mulf(e->f, PTX_T_f32, x, x, ptx_f32((float)(1.0 / (double)extent)));
 }
 
-void cg_reduce_groups(struct cg_emit *e, unsigned level)
+static void reduce_groups(struct cg_emit *e, unsigned level, unsigned vec, unsigned vecs)
 {
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];
@@ -200,7 +213,7 @@ void cg_reduce_groups(struct cg_emit *e, unsigned level)
 		if (!reduces_at(v, level) || v->home != CG_HOME_ELEM)
 			continue;
 		cg_at(e, v);
-		for (unsigned k = 0; k < e->p->vecs * v->n; k++) {
+		for (unsigned k = vec * v->n; k < (vec + vecs) * v->n; k++) {
 			if (cg_group_shared(e->rp, v)) {
 				cg_group_part(e, v, k);
 				continue;
@@ -209,6 +222,16 @@ void cg_reduce_groups(struct cg_emit *e, unsigned level)
 			cg_red_finish(e, v, v->f[k], v->ir->n);
 		}
 	}
+}
+
+void cg_reduce_groups_vec(struct cg_emit *e, unsigned level, unsigned vec)
+{
+	reduce_groups(e, level, vec, 1);
+}
+
+void cg_reduce_groups(struct cg_emit *e, unsigned level)
+{
+	reduce_groups(e, level, 0, e->p->vecs);
 	cg_group_end(e, level);
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];

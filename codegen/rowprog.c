@@ -194,13 +194,6 @@ static bool set_level(struct cg_rowprog *rp, struct cg_value *v, struct diags *d
 	return true;
 }
 
-/* The result is its operand's register. */
-static bool is_alias(const struct ir_value *v)
-{
-	return v->op == IR_OP_EXPAND || v->op == IR_OP_SLICE ||
-	       (v->op == IR_OP_CAST && v->type.dtype == IR_F32);
-}
-
 /* Uses, downwards: a value is made in the first level that needs it, and kept; weights are made
  * again in each. */
 static void set_uses(struct cg_value *v)
@@ -211,7 +204,7 @@ static void set_uses(struct cg_value *v)
 		at = UINT32_C(1) << v->level;
 	else if (v->home == CG_HOME_ROW)
 		at = v->used ? UINT32_C(1) << v->level : 0;
-	else if (v->home == CG_HOME_WEIGHT || is_alias(v->ir))
+	else if (v->home == CG_HOME_WEIGHT || cg_is_alias(v->ir))
 		at = v->used;
 	else
 		at = v->used & -v->used;

@@ -32,6 +32,7 @@ struct cg_value {
 	uint32_t used;        /* bit l: level l reads it */
 	unsigned first, last; /* level of the first and last use; first > last: none */
 	bool summed;          /* LOAD_SUM: made in level 0 from the addends of all ranks */
+	unsigned park;        /* wide.c: its first unit of a vector */
 
 	/* state of the emitters: registers, by vector and element; kind PTX_NONE: not made yet */
 	struct ptx_opnd *f; /* f32 (or predicates of a bool) */
@@ -76,6 +77,13 @@ static inline bool cg_is_load(const struct ir_value *v)
 static inline bool cg_in_slot(const struct cg_value *v)
 {
 	return cg_is_load(v->ir) && !v->summed;
+}
+
+/* The result is its operand's register. */
+static inline bool cg_is_alias(const struct ir_value *v)
+{
+	return v->op == IR_OP_EXPAND || v->op == IR_OP_SLICE ||
+	       (v->op == IR_OP_CAST && v->type.dtype == IR_F32);
 }
 
 /* A load of a weight or a scalar in memory, which no row changes. */

@@ -21,11 +21,10 @@ static struct ptx_opnd element(struct cg_emit *e, const struct cg_shape *s,
 	return cg_widen(e, s->dtype, reg[k / 2], k % 2);
 }
 
-void cg_sum_add(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
-                unsigned n, struct ptx_opnd *acc, bool start)
+static void sum_add(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
+                    unsigned n, struct ptx_opnd *acc, bool start, unsigned vecs)
 {
 	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
-	unsigned vecs = cg_vecs_of(e, v);
 
 	for (unsigned vec = 0; vec < vecs; vec++)
 		for (unsigned k = 0; k < sh.n; k++) {
@@ -39,22 +38,47 @@ void cg_sum_add(struct cg_emit *e, const struct cg_value *v, const struct ptx_op
 		}
 }
 
-void cg_sum_round(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *acc)
+void cg_sum_add(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
+                unsigned n, struct ptx_opnd *acc, bool start)
 {
-	unsigned t = v->ir->type.dtype, n = cg_vecs_of(e, v) * v->n;
-	struct ptx_opnd zero = {0};
+	sum_add(e, v, addend, n, acc, start, cg_vecs_of(e, v));
+}
+
+void cg_sum_add_vector(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
+                       unsigned n, struct ptx_opnd *acc, bool start)
+{
+	sum_add(e, v, addend, n, acc, start, 1);
+}
+
+static void sum_round(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *acc,
+                      unsigned vec, unsigned vecs)
+{
+	unsigned t = v->ir->type.dtype, n = vecs * v->n;
+	struct ptx_opnd zero = {0}, *f = v->f + vec * v->n,
+	                *w = v->w + (v->n > 1 ? vec * v->n / 2 : vec);
 
 	if (!v->half) {
 		for (unsigned k = 0; k < n; k++)
-			v->f[k] = acc[k];
+			f[k] = acc[k];
 		if (v->home == CG_HOME_ROW && t != IR_F32) {
 			zero = ptx_mov(e->f, PTX_T_f32, ptx_f32(0.0f));
-			v->f[0] = cg_widen(e, t, cg_narrow(e, t, zero, acc[0]), false);
+			f[0] = cg_widen(e, t, cg_narrow(e, t, zero, acc[0]), false);
 		}
 		return;
 	}
 	if (v->n == 1)
 		zero = ptx_mov(e->f, PTX_T_f32, ptx_f32(0.0f));
 	for (unsigned k = 0; k<n; k += v->n> 1 ? 2 : 1)
-		v->w[v->n > 1 ? k / 2 : k] = cg_narrow(e, t, v->n > 1 ? acc[k + 1] : zero, acc[k]);
+		w[v->n > 1 ? k / 2 : k] = cg_narrow(e, t, v->n > 1 ? acc[k + 1] : zero, acc[k]);
+}
+
+void cg_sum_round(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *acc)
+{
+	sum_round(e, v, acc, 0, cg_vecs_of(e, v));
+}
+
+void cg_sum_round_vector(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *acc,
+                         unsigned vec)
+{
+	sum_round(e, v, acc, vec, 1);
 }

@@ -5,6 +5,7 @@
  * Values of 16 bits are kept as the pairs they came in, and widened where they are used.
  */
 #include "codegen/emit.h"
+#include "codegen/wide.h"
 
 void cg_at(struct cg_emit *e, const struct cg_value *v)
 {
@@ -196,13 +197,19 @@ static void eval_elements(struct cg_emit *e, struct cg_value *v, unsigned vec, u
 		v->f[vec * v->n + i] = element(e, v, vec, i * v->ratio);
 }
 
+static bool made_in(const struct cg_emit *e, const struct cg_value *v, unsigned level)
+{
+	bool again = v->home == CG_HOME_WEIGHT || (e->p->wide && cg_wide_again(e->p, e->rp, v));
+
+	return again ? v->used >> level & 1 : v->first == level;
+}
+
 void cg_eval_pair(struct cg_emit *e, unsigned level, unsigned vec, unsigned pair)
 {
 	for (unsigned i = 0; i < e->rp->nval; i++) {
 		struct cg_value *v = &e->rp->val[i];
-		bool now = v->home == CG_HOME_WEIGHT ? v->used >> level & 1 : v->first == level;
 
-		if (!by_element(v) || !v->used || !now)
+		if (!by_element(v) || !v->used || !made_in(e, v, level))
 			continue;
 		if (cg_is_constant(v->ir) && pair == 0)
 			cg_load_weight(e, v, vec);
@@ -226,6 +233,10 @@ void cg_forget(struct cg_emit *e, unsigned level)
 
 		if (!by_element(v))
 			continue;
+		if (e->p->wide && v->home == CG_HOME_ELEM) {
+			cg_wide_forget(e, v, level);
+			continue;
+		}
 		if (v->half)
 			clear(v->f, n);
 		if (!keep)

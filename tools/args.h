@@ -38,6 +38,7 @@ struct args {
 	enum cg_order order;
 	enum cg_pdl pdl;
 	bool rows_in_memory;
+	bool wide; /* of tests: cg_options.wide */
 	const char *emit, *out, *stop_after;
 	int64_t *tokens;
 	size_t ntokens, cap_tokens;

@@ -173,6 +173,7 @@ struct cg_options pipe_options(const struct pipe *p, enum cg_protocol protocol)
 	                           .pdl = p->args->pdl,
 	                           .rows_in_memory = p->args->rows_in_memory,
 	                           .max_ctas = 0,
+	                           .wide = p->args->wide,
 	                           .spec_name = p->src->name,
 	                           .places = &p->d};
 }

@@ -91,6 +91,7 @@ static enum result try(struct trial *t)
 	                    .arena = t->a,
 	                    .tp = t->spec.tp,
 	                    .protocol = t->protocol,
+	                    .wide = t->seed % 3 == 0,
 	                    .sum = -1};
 	struct pipe p;
 	struct strbuf b;
@@ -116,10 +117,10 @@ static enum result try(struct trial *t)
 
 static void complain(const struct trial *t)
 {
-	const char *c =
-	        arena_printf(t->a, "seed %llu, tp %u, T %lld, %s\n%s\n%s",
-	                     (unsigned long long)t->seed, t->spec.tp, (long long)t->spec.tokens,
-	                     cg_protocol_name(t->protocol), t->spec.text, t->said);
+	const char *c = arena_printf(
+	        t->a, "seed %llu, tp %u, T %lld, %s%s\n%s\n%s", (unsigned long long)t->seed,
+	        t->spec.tp, (long long)t->spec.tokens, cg_protocol_name(t->protocol),
+	        t->seed % 3 == 0 ? ", vector by vector" : "", t->spec.text, t->said);
 
 	while (*c) {
 		size_t n = strcspn(c, "\n");

@@ -5,6 +5,7 @@
  *
  *	sweep FOLDER [all]    every pair; with `all` every combination, unless a sanitizer slows it
  *	                      down; with PLAIT_TEST_ALL=1 always every combination
+ *	sweep FOLDER wide     rows that do not fit into registers, protocols in turn
  */
 #include "tools/pipeline.h"
 #include "tools/verify.h"
@@ -26,9 +27,15 @@ static const char *const widths[] = {"128", "1000", "2880", "4096", "5376", "819
 #define NRANKS  (sizeof ranks / sizeof *ranks)
 #define NWIDTHS (sizeof widths / sizeof *widths)
 
+static const unsigned wide_ranks[] = {2, 3, 8};
+static const char *const wide_widths[] = {"16388", "20480", "32768", "65536"};
+static const enum cg_protocol wide_protocols[] = {CG_MM_TWOSHOT, CG_P2P_TWOSHOT};
+
 struct sweep {
 	unsigned test, failed, seed;
 	unsigned threads;
+	bool wide;
+	enum cg_protocol protocol;
 };
 
 static void report(struct sweep *s, const char *what, const char *kernel, const char *wrong)
@@ -52,11 +59,11 @@ static const char *verify(struct sweep *s, struct pipe *p, size_t i)
 	                       .k = p->kernel[i].k,
 	                       .rows = p->kernel[i].rows,
 	                       .places = &p->d};
-	int64_t tokens[] = {1, p->args->tp + 1};
+	int64_t tokens[] = {1, s->wide ? 2 : p->args->tp + 1};
 	struct vf_options o = {.tp = p->args->tp,
 	                       .tokens = tokens,
 	                       .ntokens = 2,
-	                       .launches = 3,
+	                       .launches = s->wide ? 2 : 3,
 	                       .schedules = 1,
 	                       .seed = s->seed++ % 1024,
 	                       .sum = -1,
@@ -105,6 +112,7 @@ static void combination(struct sweep *s, const char *spec, unsigned tp, const ch
 	args.set = &set;
 	args.nset = 1;
 	args.target = cg_target_by_name("sm_90");
+	args.protocol = s->protocol;
 	pipe_init(&p, &arena, &args);
 	strbuf_init(&b, &arena);
 	if (pipe_all(&p) != ST_OK) {
@@ -127,6 +135,21 @@ static void sample(struct sweep *s, const char *spec, unsigned index, bool all)
 				combination(s, spec, ranks[r], widths[w]);
 }
 
+/* One combination for each row length and protocol; all of them in time with --all. */
+static void wide(struct sweep *s, const char *spec, bool all)
+{
+	enum { RANKS = 3, WIDTHS = 4, PROTOCOLS = sizeof wide_protocols / sizeof *wide_protocols };
+
+	for (unsigned w = 0; w < WIDTHS; w++)
+		for (unsigned r = 0; r < RANKS; r++)
+			for (unsigned p = 0; p < PROTOCOLS; p++) {
+				if (!all && (w + p) % RANKS != r)
+					continue;
+				s->protocol = wide_protocols[p];
+				combination(s, spec, wide_ranks[r], wide_widths[w]);
+			}
+}
+
 static int is_spec(const struct dirent *e)
 {
 	size_t n = strlen(e->d_name);
@@ -141,17 +164,22 @@ int main(int argc, char **argv)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct sweep s = {.threads = cpus > 0 ? (unsigned)cpus : 1};
 	struct dirent **e;
+	bool is_wide = argc == 3 && !strcmp(argv[2], "wide");
 	int n = argc == 2 || argc == 3 ? scandir(argv[1], &e, is_spec, alphasort) : -1;
 
 	if (n <= 0) {
-		fprintf(stderr, "usage: sweep FOLDER-OF-SPECS [all]\n");
+		fprintf(stderr, "usage: sweep FOLDER-OF-SPECS [all|wide]\n");
 		return 2;
 	}
 	for (int i = 0; i < n; i++) {
 		char path[4096];
 
 		snprintf(path, sizeof path, "%s/%s", argv[1], e[i]->d_name);
-		sample(&s, path, (unsigned)i, all);
+		s.wide = is_wide;
+		if (is_wide)
+			wide(&s, path, all);
+		else
+			sample(&s, path, (unsigned)i, all);
 		free(e[i]);
 	}
 	free(e);
