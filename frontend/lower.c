@@ -1,7 +1,7 @@
 /*
  * fe_lower: declarations in order, names first, then kernels to IR and models.
  */
-#include "frontend/sema.h"
+#include "frontend/model.h"
 #include <string.h>
 
 extern const char fe_prelude_text[];
@@ -89,6 +89,18 @@ static void check_file(struct fe *fe, struct ast_file *ast)
 			fe_check_model(fe, d);
 }
 
+static void list_steps(struct fe *fe, const struct ast_file *ast)
+{
+	struct fe_steps **tail = fe->o->steps;
+
+	*tail = NULL;
+	for (struct ast *d = ast->decls; d; d = d->next)
+		if (d->kind == AST_MODEL) {
+			*tail = fe_model_steps(fe, d);
+			tail = &(*tail)->next;
+		}
+}
+
 /* The module's list is in order of creation, and has functions that turned out to be constants. */
 static void link_functions(struct fe *fe)
 {
@@ -123,6 +135,8 @@ struct ir_module *fe_lower(struct arena *a, struct diags *d, struct ast_file *as
 	check_file(fe, ast);
 	if (d->nerror)
 		return NULL;
+	if (fe->o->steps && fe->o->tp)
+		list_steps(fe, ast);
 	link_functions(fe);
-	return fe->module;
+	return d->nerror ? NULL : fe->module;
 }

@@ -7,18 +7,7 @@
  */
 #pragma once
 #include "frontend/sema.h"
-
-enum fe_mplace {
-	FE_REPLICATED,
-	FE_PARTIAL,
-	FE_SHARDED,
-	FE_CARRIED,
-	FE_COLUMNS,
-	FE_ROWS,
-	FE_LOCAL,
-	FE_NMPLACES
-};
-extern const char *const fe_mplace_name[FE_NMPLACES];
+#include "frontend/steps.h"
 
 /* Extents are those of the whole tensor; `columns` and `rows` split the last and the first one over
  * the ranks. */
@@ -34,8 +23,6 @@ struct fe_mtype {
 
 enum { FE_MAX_LOOPS = 8 };
 
-enum fe_mkind { FE_M_INPUT, FE_M_STATE, FE_M_WEIGHT, FE_M_VALUE };
-
 struct fe_mvar {
 	enum fe_mkind kind;
 	struct fe_mtype type;
@@ -44,6 +31,7 @@ struct fe_mvar {
 	bool used; /* since it was last bound */
 	struct span bound_at;
 	unsigned depth; /* loops around its first binding */
+	uint32_t value; /* while its model's steps are listed: which value it has now */
 	/* what came first in the current turn of the loop at each depth */
 	uint32_t touched[FE_MAX_LOOPS];
 	bool read_first[FE_MAX_LOOPS];
@@ -86,5 +74,13 @@ enum { FE_MAX_RESULTS = 32 };
 /* The results of a call, gemm or opaque node; false: not one of these, or in error (reported). */
 bool fe_model_call(struct fe_model *m, const struct ast *e, struct fe_mtype result[FE_MAX_RESULTS],
                    unsigned *n);
+/* The kind and arguments of a cost that is right, as far as they are known now. */
+void fe_model_cost(struct fe_model *m, const struct ast *e, enum fe_cost_kind *kind,
+                   int64_t arg[4]);
 /* A name, or an element of an array: its type.  Counts as a read. */
 struct fe_mtype fe_model_operand(struct fe_model *m, const struct ast *e, struct fe_mvar **var);
+
+/* ---- model_steps.c ---- */
+
+/* The steps of a model without errors, of which tp is known.  Too many of them are an error. */
+struct fe_steps *fe_model_steps(struct fe *fe, struct ast *model);

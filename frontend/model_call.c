@@ -288,7 +288,7 @@ static const struct cost {
 	const char *name;
 	unsigned need, n;
 	const char *param[4];
-} costs[] = {
+} costs[FE_NCOSTS] = {
         {"attention",
          3,
          4,
@@ -299,11 +299,10 @@ static const struct cost {
         {"moe", 3, 4, {"experts", "active", "ffn", "shared"}},
         {"work", 0, 2, {"flops", "bytes"}}, /* per row */
 };
-enum { NCOSTS = sizeof(costs) / sizeof(costs[0]) };
 
 static void check_cost(struct fe_model *m, const struct ast *e)
 {
-	const char *names[NCOSTS], *near;
+	const char *names[FE_NCOSTS], *near;
 	struct fe_args a;
 	int64_t v;
 	bool known;
@@ -311,12 +310,12 @@ static void check_cost(struct fe_model *m, const struct ast *e)
 
 	if (e->kind != AST_CALL)
 		return;
-	while (i < NCOSTS && strcmp(costs[i].name, e->name))
+	while (i < FE_NCOSTS && strcmp(costs[i].name, e->name))
 		i++;
-	if (i == NCOSTS) {
-		for (i = 0; i < NCOSTS; i++)
+	if (i == FE_NCOSTS) {
+		for (i = 0; i < FE_NCOSTS; i++)
 			names[i] = costs[i].name;
-		near = nearest_name(e->name, names, NCOSTS);
+		near = nearest_name(e->name, names, FE_NCOSTS);
 		fe_error(&m->cx, DIAG_COST, e->name_at,
 		         "costs are attention(heads, kv_heads, dim, window), elementwise(), "
 		         "moe(experts, active, ffn, shared) and work(flops, bytes)",
@@ -330,6 +329,23 @@ static void check_cost(struct fe_model *m, const struct ast *e)
 	for (unsigned k = 0; k < costs[i].n; k++)
 		if (a.arg[k] && fe_want_int(&m->cx, a.arg[k], &v, &known) && known && v < 0)
 			fe_error(&m->cx, DIAG_COST, a.arg[k]->at, NULL, "a cost is not negative");
+}
+
+void fe_model_cost(struct fe_model *m, const struct ast *e, enum fe_cost_kind *kind,
+                   int64_t arg[4])
+{
+	struct fe_args a;
+	bool known;
+	unsigned i = 0;
+
+	while (i < FE_NCOSTS && strcmp(costs[i].name, e->name))
+		i++;
+	*kind = i < FE_NCOSTS ? (enum fe_cost_kind)i : FE_COST_ELEMENTWISE;
+	if (i == FE_NCOSTS || !fe_match_args(&m->cx, e, costs[i].param, costs[i].n, 0, &a))
+		return;
+	for (unsigned k = 0; k < costs[i].n; k++)
+		if (a.arg[k])
+			fe_want_int(&m->cx, a.arg[k], &arg[k], &known);
 }
 
 static struct fe_mtype call_opaque(struct fe_model *m, const struct ast *e)

@@ -1,0 +1,91 @@
+/* Requests of a batch: which of them a part of the rows has, and what attention costs for them. */
+#include "planner/planner.h"
+
+/* The request that row `row` is in. */
+static size_t request_of(const struct pl_batch *b, int64_t row)
+{
+	size_t lo = 0, hi = b->nrequest;
+
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (b->cum[mid] <= row)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	while (lo + 1 < b->nrequest && b->cum[lo + 1] <= row) /* requests of no rows */
+		lo++;
+	return lo;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+struct pl_part pl_part_of(const struct pl_batch *b, int64_t row, int64_t rows, struct arena *a)
+{
+	struct pl_part p = {.row = row, .rows = rows};
+	int64_t end = row + rows, one[2] = {0, b->tokens};
+	struct pl_batch whole = {.tokens = b->tokens, .nrequest = 1, .cum = one};
+
+	if (!b->nrequest)
+		b = &whole;
+	if (rows < 1)
+		return p;
+	p.first = request_of(b, row);
+	for (size_t i = p.first; i < b->nrequest && b->cum[i] < end; i++)
+		p.n++;
+	p.length = arena_news(a, int64_t, p.n);
+	p.cached = arena_news(a, int64_t, p.n);
+	for (size_t i = 0; i < p.n; i++) {
+		int64_t lo = b->cum[p.first + i], hi = b->cum[p.first + i + 1];
+
+		p.length[i] = least(hi, end) - most(lo, row);
+		p.cached[i] = (b->cached ? b->cached[p.first + i] : 0) + most(lo, row) - lo;
+	}
+	return p;
+}
+
+/* Queries at positions [from, from + n) of a request, each of which sees what is before it and
+ * itself, at most `window` keys. */
+static void pairs_of(int64_t from, int64_t n, int64_t window, double *pairs, double *keys)
+{
+	double a = (double)from, m = (double)n, w = (double)window, grow = m;
+
+	if (!window || from + n <= window) {
+		*pairs += m * a + m * (m + 1) / 2;
+		*keys += a + m;
+		return;
+	}
+	grow = from < window ? w - a : 0; /* queries that see fewer than the window */
+	*pairs += grow * a + grow * (grow + 1) / 2 + (m - grow) * w;
+	*keys += a + m < w + m - 1 ? a + m : w + m - 1;
+}
+
+void pl_attention_pairs(const struct pl_batch *b, int64_t row, int64_t rows, int64_t window,
+                        double *pairs, double *keys)
+{
+	int64_t end = row + rows;
+
+	*pairs = *keys = 0;
+	if (rows < 1)
+		return;
+	if (!b->nrequest) {
+		pairs_of(row, rows, window, pairs, keys);
+		return;
+	}
+	for (size_t i = request_of(b, row); i < b->nrequest && b->cum[i] < end; i++) {
+		int64_t lo = most(b->cum[i], row), hi = least(b->cum[i + 1], end);
+		int64_t before = b->cached ? b->cached[i] : 0;
+
+		if (hi > lo)
+			pairs_of(before + lo - b->cum[i], hi - lo, window, pairs, keys);
+	}
+}
