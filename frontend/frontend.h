@@ -18,7 +18,8 @@ struct fe_options {
 	unsigned tp; /* 0: unknown; else models' extents are checked for divisibility */
 	const struct fe_set *set;
 	size_t nset;
-	struct fe_steps **steps; /* NULL, or where the models' steps go (frontend/steps.h); needs tp */
+	struct fe_steps *
+	        *steps; /* NULL, or where the models' steps go (frontend/steps.h); needs tp */
 };
 
 /* Parses and checks; the AST even when there are errors (NULL only when nothing could be read).

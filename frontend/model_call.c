@@ -331,8 +331,7 @@ static void check_cost(struct fe_model *m, const struct ast *e)
 			fe_error(&m->cx, DIAG_COST, a.arg[k]->at, NULL, "a cost is not negative");
 }
 
-void fe_model_cost(struct fe_model *m, const struct ast *e, enum fe_cost_kind *kind,
-                   int64_t arg[4])
+void fe_model_cost(struct fe_model *m, const struct ast *e, enum fe_cost_kind *kind, int64_t arg[4])
 {
 	struct fe_args a;
 	bool known;

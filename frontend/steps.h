@@ -52,7 +52,8 @@ struct fe_step {
 	/* GEMM: x, w and perhaps bias.  KERNEL: by parameter, the outputs left out. */
 	uint32_t nin, nout;
 	const struct fe_operand *in;
-	const uint32_t *out; /* a value for each result; a state that is updated is not among them */
+	const uint32_t
+	        *out; /* a value for each result; a state that is updated is not among them */
 	enum fe_cost_kind cost; /* OPAQUE */
 	int64_t arg[4];
 };

@@ -8,8 +8,8 @@ enum { COMPUTE, COLLECTIVE };
 
 struct task {
 	unsigned stream;
-	double us, delay;         /* delay: of the wait for another stream's event */
-	int64_t dep[2];           /* tasks; -1: none */
+	double us, delay; /* delay: of the wait for another stream's event */
+	int64_t dep[2];   /* tasks; -1: none */
 	const struct pl_stage *stage;
 	uint32_t at;
 	double start, end;
@@ -38,20 +38,32 @@ static void overlapped(const struct pl_plan *p, struct list *l)
 
 	for (uint32_t k = 0; k < p->nseq; k++) {
 		const struct pl_stage *st = &p->stage[p->seq[k]];
-		double join = st->us - (st->compute > st->collective ? st->compute : st->collective);
+		double join =
+		        st->us - (st->compute > st->collective ? st->compute : st->collective);
 		int64_t before = c;
-		struct task x = {.stream = COLLECTIVE, .us = st->collective, .delay = join,
-		                 .dep = {c, -1}, .stage = st, .at = k};
+		struct task x = {.stream = COLLECTIVE,
+		                 .us = st->collective,
+		                 .delay = join,
+		                 .dep = {c, -1},
+		                 .stage = st,
+		                 .at = k};
 
-		c = add(l, (struct task){.stream = COMPUTE, .us = st->compute, .delay = join,
-		                         .dep = {before, x1}, .stage = st, .at = k});
+		c = add(l, (struct task){.stream = COMPUTE,
+		                         .us = st->compute,
+		                         .delay = join,
+		                         .dep = {before, x1},
+		                         .stage = st,
+		                         .at = k});
 		x2 = st->kernel ? add(l, x) : -1;
 		x1 = x2;
 	}
 	last = &p->stage[p->seq[p->nseq - 1]];
 	if (p->tail_us > 0)
-		add(l, (struct task){.stream = COLLECTIVE, .us = p->tail_us, .dep = {c, -1},
-		                     .stage = last, .at = p->nseq});
+		add(l, (struct task){.stream = COLLECTIVE,
+		                     .us = p->tail_us,
+		                     .dep = {c, -1},
+		                     .stage = last,
+		                     .at = p->nseq});
 }
 
 static void one_by_one(const struct pl_plan *p, struct list *l)
@@ -61,11 +73,17 @@ static void one_by_one(const struct pl_plan *p, struct list *l)
 	for (uint32_t k = 0; k < p->nseq; k++) {
 		const struct pl_stage *st = &p->stage[p->seq[k]];
 
-		before = add(l, (struct task){.stream = COMPUTE, .us = st->compute,
-		                              .dep = {before, -1}, .stage = st, .at = k});
+		before = add(l, (struct task){.stream = COMPUTE,
+		                              .us = st->compute,
+		                              .dep = {before, -1},
+		                              .stage = st,
+		                              .at = k});
 		if (st->kernel)
-			before = add(l, (struct task){.stream = COLLECTIVE, .us = st->collective,
-			                              .dep = {before, -1}, .stage = st, .at = k});
+			before = add(l, (struct task){.stream = COLLECTIVE,
+			                              .us = st->collective,
+			                              .dep = {before, -1},
+			                              .stage = st,
+			                              .at = k});
 	}
 }
 
@@ -134,13 +152,14 @@ struct pl_span *pl_simulate(const struct pl_plan *p, struct arena *a, size_t *n,
 			const char *name = t->at < p->nseq ? st->kernel
 			                                   : p->model->shape[st->shape].tail.kernel;
 
-			span[(*n)++] = (struct pl_span){COLLECTIVE, name, st, NULL, t->at, t->start, t->us};
+			span[(*n)++] = (struct pl_span){COLLECTIVE, name,     st,   NULL,
+			                                t->at,      t->start, t->us};
 			continue;
 		}
 		for (uint32_t k = 0; k < st->nop; k++)
-			span[(*n)++] = (struct pl_span){COMPUTE, st->op[k].op->name, st, &st->op[k],
-			                                t->at, t->start + st->op[k].start,
-			                                st->op[k].us};
+			span[(*n)++] = (struct pl_span){
+			        COMPUTE, st->op[k].op->name,         st,          &st->op[k],
+			        t->at,   t->start + st->op[k].start, st->op[k].us};
 	}
 	return span;
 }

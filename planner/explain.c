@@ -38,7 +38,7 @@ int pl_put_number(char *out, uint32_t v)
 	return k;
 }
 
-static void head(const struct pl_plan *p, const struct pl_machine *m, struct strbuf *out)
+void pl_summary(const struct pl_plan *p, const struct pl_machine *m, struct strbuf *out)
 {
 	double gain = p->mode_us[PL_UNFUSED] - p->mode_us[PL_REMOVED];
 
@@ -57,10 +57,11 @@ static void head(const struct pl_plan *p, const struct pl_machine *m, struct str
 		strbuf_printf(out, "  %.2f of what communication costs is recovered\n",
 		              (p->mode_us[PL_UNFUSED] - p->us) / gain);
 	if (p->mode == PL_SPLIT)
-		strbuf_printf(out,
-		              "  parts begin at rows 0 and %lld, in the residual's buffer (own rows) "
-		              "at 0 and %lld\n",
-		              (long long)p->row_base[1], (long long)p->residual_base[1]);
+		strbuf_printf(
+		        out,
+		        "  parts begin at rows 0 and %lld, in the residual's buffer (own rows) "
+		        "at 0 and %lld\n",
+		        (long long)p->row_base[1], (long long)p->residual_base[1]);
 	else if (p->model->tp > 1)
 		strbuf_printf(out, "  residual: %s\n",
 		              p->own_rows ? "own rows" : "all rows on every rank");
@@ -129,7 +130,8 @@ static void op_row(const struct pl_plan *p, const struct pl_stage *st, const str
 	int n = 0;
 
 	pl_stage_name(p, st->shape, st->half, name);
-	strbuf_printf(out, "  %-6s %-20s %7lld %9.1f", name, o->op->name, (long long)o->rows, o->us);
+	strbuf_printf(out, "  %-6s %-20s %7lld %9.1f", name, o->op->name, (long long)o->rows,
+	              o->us);
 	if (!tiles) {
 		strbuf_printf(out, "  %s\n", pl_kind_name[o->op->kind]);
 		return;
@@ -151,8 +153,9 @@ static void op_row(const struct pl_plan *p, const struct pl_stage *st, const str
 
 static void operations(const struct pl_plan *p, struct strbuf *out)
 {
-	strbuf_puts(out, "\n  stage  operation               rows        us         N x K    SMs      "
-	                 "tile  waves:  before  after  last full\n");
+	strbuf_puts(out,
+	            "\n  stage  operation               rows        us         N x K    SMs      "
+	            "tile  waves:  before  after  last full\n");
 	for (uint32_t i = 0; i < p->nstage; i++)
 		for (uint32_t k = 0; k < p->stage[i].nop; k++)
 			op_row(p, &p->stage[i], &p->stage[i].op[k], out);
@@ -160,7 +163,7 @@ static void operations(const struct pl_plan *p, struct strbuf *out)
 
 void pl_explain(const struct pl_plan *p, const struct pl_machine *m, struct strbuf *out)
 {
-	head(p, m, out);
+	pl_summary(p, m, out);
 	strbuf_puts(out, "\n");
 	legend(p, out);
 	stages(p, out);
@@ -208,7 +211,8 @@ static void lane(const struct pl_plan *p, const struct pl_span *s, size_t n, uns
 		c = pl_stage_name(p, shape, half, name)[0];
 		if (half && c >= 'A' && c <= 'Z')
 			c = (char)(c - 'A' + 'a');
-		for (int k = a < 0 ? 0 : (int)a; k < (int)width && (k + 0.5 < b || k == (int)a); k++)
+		for (int k = a < 0 ? 0 : (int)a; k < (int)width && (k + 0.5 < b || k == (int)a);
+		     k++)
 			row[k] = k == (int)a && a > 0 ? '|' : c;
 	}
 }
@@ -227,8 +231,9 @@ void pl_gantt(const struct pl_plan *p, unsigned width, struct strbuf *out)
 		return;
 	row = arena_alloc(out->arena, width + 1);
 	strbuf_printf(out, "\n  from %.1f to %.1f us%s\n", from, to,
-	              p->mode == PL_SPLIT ? "; capitals are the first part, small letters the second"
-	                                  : "");
+	              p->mode == PL_SPLIT
+	                      ? "; capitals are the first part, small letters the second"
+	                      : "");
 	lane(p, s, n, 0, from, to, row, width);
 	strbuf_printf(out, "  compute     %s|\n", row);
 	lane(p, s, n, 1, from, to, row, width);

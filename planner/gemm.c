@@ -15,7 +15,9 @@ const struct pl_tile pl_tiles[] = {
 #undef PL_TILE
 };
 /* clang-format on */
-const unsigned pl_ntile = sizeof(pl_tiles) / sizeof(pl_tiles[0]);
+/* clusters of the table have one or two CTAs (see analytic) */
+_Static_assert(sizeof(pl_tiles) / sizeof(pl_tiles[0]) == PL_NTILE, "tiles are counted");
+const unsigned pl_ntile = PL_NTILE;
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -33,7 +35,7 @@ static double smaller(double a, double b)
 }
 
 /* The smallest whole number that is not less; of numbers below 2^52, without libm. */
-static double ceiling(double x)
+static inline double ceiling(double x)
 {
 	double n = (double)(int64_t)x;
 
@@ -46,6 +48,10 @@ unsigned pl_slots(const struct pl_machine *m, unsigned sms, unsigned cluster)
 
 	if (cluster <= 1 || gpc < cluster)
 		return sms ? sms : 1;
+	if (gpc % cluster == 0) { /* nothing is lost in whole GPCs */
+		sms -= cluster == 2 ? sms & 1 : sms % cluster;
+		return sms ? sms : cluster;
+	}
 	rest = sms % gpc;
 	sms = sms / gpc * (gpc - gpc % cluster) + (rest - rest % cluster);
 	return sms ? sms : cluster;
@@ -89,7 +95,7 @@ static double tile_rows(const struct pl_op *op, int64_t rows, unsigned bm)
 	double each;
 
 	if (op->kind != PL_GROUPED)
-		return (double)ceil_div(rows, bm);
+		return (double)(((uint32_t)rows + bm - 1) / bm); /* rows are below 2^24 */
 	each = (double)rows * (double)op->active / (double)op->experts / bm;
 	return ceiling((double)op->experts * (touched(op, rows) + larger(0, each - 0.5)));
 }
@@ -122,8 +128,8 @@ static double eff_of(unsigned bm, unsigned bn)
 	double r = (double)bm * bn / (bm + bn), best = 0, eff = 1;
 
 	for (unsigned i = 0; i < pl_ntile; i++) {
-		double q = (double)pl_tiles[i].bm * pl_tiles[i].bn /
-		           (pl_tiles[i].bm + pl_tiles[i].bn);
+		double q =
+		        (double)pl_tiles[i].bm * pl_tiles[i].bn / (pl_tiles[i].bm + pl_tiles[i].bn);
 
 		if (q <= r && q > best) {
 			best = q;
@@ -168,52 +174,114 @@ static void finish(const struct pl_options *o, const struct pl_op *op, int64_t r
 	r->us = larger(r->waves * r->tau, r->mem);
 }
 
-static void analytic(const struct pl_options *o, const struct pl_op *op, int64_t rows, unsigned sms,
-                     struct pl_gemm *best)
+void pl_prepare(const struct pl_options *o, const struct pl_op *op, struct pl_prep *p)
 {
-	const struct pl_machine *m = &o->machine;
-	struct pl_gemm g;
-
-	best->run.us = 0;
 	for (unsigned i = 0; i < pl_ntile; i++) {
 		const struct pl_tile *t = &pl_tiles[i];
 
-		for (unsigned sk = 1; sk <= 8; sk *= 2) {
-			g.fact = (struct pl_gemm_fact){.bm = t->bm,
-			                               .bn = t->bn,
-			                               .cm = t->cm,
-			                               .cn = t->cn,
-			                               .splitk = sk,
-			                               .persistent = m->persistent &&
-			                                             op->kind == PL_GEMM};
-			finish(o, op, rows, sms, t->eff, &g);
-			if (best->run.us <= 0 || g.run.us < best->run.us)
-				*best = g;
-			/* K is cut only where there are not enough tiles */
-			if (g.run.tiles * 2 > g.run.slots || op->kind == PL_GROUPED || op->k / sk < 1024)
-				break;
-		}
+		p->k_us[i] = tile_us(&o->machine, op, t->bm, t->bn, t->eff, 1) - o->machine.tile_us;
+		p->columns[i] = up_to((double)ceil_div(op->n, t->bn), t->cn);
 	}
 }
 
-void pl_gemm_choose(const struct pl_options *o, const struct pl_op *op, int64_t rows,
-                    unsigned sm_target, struct pl_gemm *g)
+/* How many parts of K give the least time on one tile: there may be more only while all of them run
+ * at once. */
+static unsigned split_k(const struct pl_op *op, double tiles, double slots)
 {
-	struct pl_gemm_query q = {rows, op->n, op->k, op->x_bits, op->w_bits, op->out_bits, sm_target};
+	unsigned sk = 1;
+
+	while (sk < 8 && op->kind == PL_GEMM && tiles * sk * 2 <= slots && op->k / (sk * 2) >= 512)
+		sk *= 2;
+	return sk;
+}
+
+/* The fact of tile i of the table, and what follows from it. */
+static void take_tile(const struct pl_options *o, const struct pl_op *op, int64_t rows,
+                      const struct pl_run *run, unsigned i, unsigned splitk, struct pl_gemm *g)
+{
+	const struct pl_tile *t = &pl_tiles[i];
+	double last = run->tiles - (run->waves - 1) * run->slots;
+
+	g->fact = (struct pl_gemm_fact){
+	        .bm = t->bm, .bn = t->bn, .cm = t->cm, .cn = t->cn, .splitk = splitk};
+	g->fact.persistent = o->machine.persistent && op->kind == PL_GEMM;
+	g->run = *run;
+	g->run.cluster = (uint16_t)(t->cm * t->cn);
+	g->run.waits = g->fact.persistent;
+	g->run.mem =
+	        pl_mem_us(&o->machine,
+	                  gemm_bytes(op, rows) +
+	                          (splitk > 1 ? 8.0 * splitk * (double)rows * (double)op->n : 0));
+	g->run.us = larger(run->waves * run->tau, g->run.mem);
+	g->tail = last <= 0 ? 1 : smaller(last / run->slots, 1);
+}
+
+/* The tile with the least time; what memory needs matters only where K is cut, which costs a pass
+ * more. */
+static void analytic(const struct pl_options *o, const struct pl_op *op, const struct pl_prep *p,
+                     int64_t rows, unsigned sms, struct pl_gemm *best)
+{
+	const struct pl_machine *m = &o->machine;
+	unsigned slots[2] = {pl_slots(m, sms, 1), pl_slots(m, sms, 2)};
+	double per_slot[2] = {1.0 / slots[0], 1.0 / slots[1]}, tm = 0, least = 0, us;
+	unsigned bm = 0, cm = 0, which = 0, parts = 1;
+	struct pl_run run = {0}, won = {0};
+
+	for (unsigned i = 0; i < pl_ntile; i++) {
+		const struct pl_tile *t = &pl_tiles[i];
+		unsigned two = t->cm * t->cn > 1, sk = 1;
+
+		if (t->bm != bm || t->cm != cm) {
+			bm = t->bm;
+			cm = t->cm;
+			tm = up_to(tile_rows(op, rows, bm), cm);
+		}
+		run.tiles = tm * p->columns[i];
+		/* without rounding up it is already longer */
+		if (i &&
+		    run.tiles * per_slot[two] * (p->k_us[i] + m->tile_us) > least * (1 + 1e-9) &&
+		    run.tiles > slots[two])
+			continue;
+		run.slots = slots[two];
+		if (run.tiles * 2 <= run.slots)
+			sk = split_k(op, run.tiles, run.slots);
+		run.tiles *= sk;
+		run.waves = ceiling(run.tiles / run.slots);
+		run.tau = p->k_us[i] / sk + m->tile_us;
+		us = run.waves * run.tau;
+		if (sk > 1)
+			us = larger(us,
+			            pl_mem_us(m, gemm_bytes(op, rows) +
+			                                 8.0 * sk * (double)rows * (double)op->n));
+		if (i && us >= least)
+			continue;
+		least = us;
+		which = i;
+		parts = sk;
+		won = run;
+	}
+	take_tile(o, op, rows, &won, which, parts, best);
+}
+
+void pl_gemm_prepared(const struct pl_options *o, const struct pl_op *op, const struct pl_prep *p,
+                      int64_t rows, unsigned sm_target, struct pl_gemm *g)
+{
+	struct pl_gemm_query q = {rows,       op->n,        op->k,    op->x_bits,
+	                          op->w_bits, op->out_bits, sm_target};
 	unsigned sms = sm_target ? sm_target : o->machine.sms;
 
 	*g = (struct pl_gemm){0};
 	if (rows < 1)
 		return;
 	if (op->kind == PL_GROUPED || !o->gemm || !o->gemm(o->gemm_ctx, &q, &g->fact)) {
-		analytic(o, op, rows, sms, g);
+		analytic(o, op, p, rows, sms, g);
 		return;
 	}
 	if (!g->fact.bm || !g->fact.bn) { /* a time alone: its tiles are as the table has them */
 		struct pl_gemm like;
 		double us = g->fact.us, waves = g->fact.waves;
 
-		analytic(o, op, rows, sms, &like);
+		analytic(o, op, p, rows, sms, &like);
 		g->fact = like.fact;
 		g->fact.us = us;
 		g->fact.waves = waves;
@@ -226,13 +294,22 @@ void pl_gemm_choose(const struct pl_options *o, const struct pl_op *op, int64_t 
 	}
 }
 
+void pl_gemm_choose(const struct pl_options *o, const struct pl_op *op, int64_t rows,
+                    unsigned sm_target, struct pl_gemm *g)
+{
+	struct pl_prep p;
+
+	pl_prepare(o, op, &p);
+	pl_gemm_prepared(o, op, &p, rows, sm_target, g);
+}
+
 /* ---- beside a collective ---- */
 
 /*
  * While a collective runs, everything beside it is slower by gamma: memory, L2 and power are shared.
  * Work of u microseconds that begins at 0 in this slower time ends at the time returned.
  */
-static double unwarp(const struct pl_machine *m, double u, double begin, double until)
+double pl_slowed(const struct pl_machine *m, double u, double begin, double until)
 {
 	double slow = 1 + m->gamma, room = (until - begin) / slow;
 
@@ -263,8 +340,8 @@ static double dynamic_end(const struct pl_run *g, double open, double more, doub
 	return smaller(i * g->tau, until + larger(j, 1) * g->tau);
 }
 
-double pl_gemm_finish(const struct pl_machine *m, const struct pl_run *g, double begin, double until,
-                      unsigned held)
+double pl_gemm_finish(const struct pl_machine *m, const struct pl_run *g, double begin,
+                      double until, unsigned held)
 {
 	unsigned open = pl_slots(m, held < m->sms ? m->sms - held : 1, g->cluster);
 	double alone = g->waves * g->tau, room, end;
@@ -279,7 +356,7 @@ double pl_gemm_finish(const struct pl_machine *m, const struct pl_run *g, double
 		end = smaller(room, alone) + alone;
 	else
 		end = dynamic_end(g, open, g->slots - open, room);
-	return unwarp(m, larger(end, g->mem), begin, until);
+	return pl_slowed(m, larger(end, g->mem), begin, until);
 }
 
 /* ---- operations without tiles ---- */
@@ -311,7 +388,7 @@ double pl_fluid_finish(const struct pl_machine *m, struct pl_fluid f, double beg
 	if (until <= begin || !held)
 		return begin + larger(f.work, f.mem);
 	end = work_end(m, f.work, (until - begin) / (1 + m->gamma), held);
-	return unwarp(m, larger(end, f.mem), begin, until);
+	return pl_slowed(m, larger(end, f.mem), begin, until);
 }
 
 /* ---- what is chosen from ---- */
@@ -334,10 +411,14 @@ unsigned pl_free_choices(const struct pl_options *o, unsigned ctas, unsigned out
 	static const unsigned all[] = {2, 4, 6, 8, 12, 16, 24, 32};
 	unsigned n = 0;
 
-	out[n++] = 0;
-	for (unsigned i = 0; i < sizeof all / sizeof *all && !o->no_targets; i++)
-		if (all[i] * 2 >= ctas && all[i] <= ctas + 4 && all[i] < o->machine.sms &&
-		    n < PL_MAX_TARGETS)
+	/* first what usually wins, so that the rest need not be looked at */
+	for (unsigned i = 0; i < sizeof all / sizeof *all && !o->no_targets && !n; i++)
+		if (all[i] >= ctas && all[i] < o->machine.sms)
 			out[n++] = all[i];
+	for (unsigned i = 0; i < sizeof all / sizeof *all && n; i++)
+		if (all[i] * 2 >= ctas && all[i] <= ctas + 4 && all[i] < o->machine.sms &&
+		    all[i] != out[0] && n + 1 < PL_MAX_TARGETS)
+			out[n++] = all[i];
+	out[n++] = 0;
 	return n;
 }

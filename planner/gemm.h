@@ -7,7 +7,13 @@ struct pl_tile {
 	unsigned bm, bn, cm, cn;
 	double eff;
 };
-extern const struct pl_tile pl_tiles[];
+enum {
+#define PL_TILE(bm, bn, cm, cn, eff) PL_TILE_##bm##_##bn,
+#include "planner/tiles.def"
+#undef PL_TILE
+	PL_NTILE
+};
+extern const struct pl_tile pl_tiles[PL_NTILE];
 extern const unsigned pl_ntile;
 
 /* CTAs that run at once on `sms` SMs in clusters of `cluster`: GPCs of the machine are not cut. */
@@ -17,12 +23,26 @@ unsigned pl_slots(const struct pl_machine *m, unsigned sms, unsigned cluster);
 void pl_gemm_choose(const struct pl_options *o, const struct pl_op *op, int64_t rows,
                     unsigned sm_target, struct pl_gemm *g);
 
+/* What of that depends on the shape alone, made once for a search. */
+struct pl_prep {
+	double k_us[PL_NTILE], columns[PL_NTILE]; /* us of a tile's K; tiles beside one another */
+};
+void pl_prepare(const struct pl_options *o, const struct pl_op *op, struct pl_prep *p);
+void pl_gemm_prepared(const struct pl_options *o, const struct pl_op *op, const struct pl_prep *p,
+                      int64_t rows, unsigned sm_target, struct pl_gemm *g);
+
+/*
+ * While a collective runs, everything beside it is slower by gamma: memory, L2 and power are shared.
+ * Work of `us` that begins at `begin` ends at the time returned.
+ */
+double pl_slowed(const struct pl_machine *m, double us, double begin, double until);
+
 /*
  * When g ends that may start at `begin`, while a collective holds `held` SMs until `until`.  Never
  * earlier for a later begin or until.
  */
-double pl_gemm_finish(const struct pl_machine *m, const struct pl_run *g, double begin, double until,
-                      unsigned held);
+double pl_gemm_finish(const struct pl_machine *m, const struct pl_run *g, double begin,
+                      double until, unsigned held);
 
 /* Time of memory traffic and of flops, alone. */
 double pl_mem_us(const struct pl_machine *m, double bytes);

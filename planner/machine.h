@@ -13,36 +13,36 @@ enum { PL_MAX_CTA_ROWS = 12, PL_MAX_POINTS = 16 };
 /* Bytes of a collective here: rows x row bytes of what is summed and gathered once (an all-reduce
  * of T rows of H elements of b bytes has T*H*b). */
 struct pl_comm {
-	unsigned n;                         /* CTA counts, rising; 0: the machine has no such table */
-	unsigned ctas[PL_MAX_CTA_ROWS];     /* 0 alone: the library chooses (NCCL) */
-	double alpha[PL_MAX_CTA_ROWS];      /* us */
-	double gbs[PL_MAX_CTA_ROWS];        /* bytes / (us * 1000) beyond alpha */
-	unsigned npoint;                    /* if not 0, measured points take the place of a line */
-	double bytes[PL_MAX_POINTS];        /* rising */
+	unsigned n;                     /* CTA counts, rising; 0: the machine has no such table */
+	unsigned ctas[PL_MAX_CTA_ROWS]; /* 0 alone: the library chooses (NCCL) */
+	double alpha[PL_MAX_CTA_ROWS];  /* us */
+	double gbs[PL_MAX_CTA_ROWS];    /* bytes / (us * 1000) beyond alpha */
+	unsigned npoint;                /* if not 0, measured points take the place of a line */
+	double bytes[PL_MAX_POINTS];    /* rising */
 	double us[PL_MAX_CTA_ROWS][PL_MAX_POINTS];
 };
 
 struct pl_machine {
 	char name[32];
-	unsigned tp;         /* that the tables of collectives are for */
+	unsigned tp; /* that the tables of collectives are for */
 	unsigned sms, sms_per_gpc;
-	double tflops;       /* dense bf16, of the data sheet */
-	double hbm_gbs;      /* memory, of the data sheet */
-	double link_gbs;     /* NVLink, one direction, of the data sheet */
-	bool multicast;      /* sums in the switch */
+	double tflops;   /* dense bf16, of the data sheet */
+	double hbm_gbs;  /* memory, of the data sheet */
+	double link_gbs; /* NVLink, one direction, of the data sheet */
+	bool multicast;  /* sums in the switch */
 	/* what is reached, and fixed costs */
-	double gemm_eff;     /* of the peak, by the best tile */
-	double grouped_eff;  /* of that, by grouped GEMMs of experts */
-	double attention_eff;/* of the peak */
-	double mem_eff;      /* of the memory's peak */
-	double tile_us;      /* epilogue and start of a tile */
-	double launch_us;    /* between two kernels of a stream */
-	double join_us;      /* of two streams: what a stage costs beyond the longer of both */
-	double gamma;        /* what runs beside a collective takes (1 + gamma) times as long */
-	bool persistent;     /* GEMMs launch one CTA an SM, which waits when the SM is taken */
-	struct pl_comm fused;/* the fused kernel: reduce, row work, gather; by CTAs */
-	struct pl_comm push; /* the same with all rows on every rank, for few rows */
-	struct pl_comm plain;/* an all-reduce alone, as engines run it */
+	double gemm_eff;      /* of the peak, by the best tile */
+	double grouped_eff;   /* of that, by grouped GEMMs of experts */
+	double attention_eff; /* of the peak */
+	double mem_eff;       /* of the memory's peak */
+	double tile_us;       /* epilogue and start of a tile */
+	double launch_us;     /* between two kernels of a stream */
+	double join_us;       /* of two streams: what a stage costs beyond the longer of both */
+	double gamma;         /* what runs beside a collective takes (1 + gamma) times as long */
+	bool persistent;      /* GEMMs launch one CTA an SM, which waits when the SM is taken */
+	struct pl_comm fused; /* the fused kernel: reduce, row work, gather; by CTAs */
+	struct pl_comm push;  /* the same with all rows on every rank, for few rows */
+	struct pl_comm plain; /* an all-reduce alone, as engines run it */
 };
 
 /* The machine of the database with this name ("h100", case does not matter), for tp ranks, with or

@@ -25,9 +25,9 @@ static void list_pairs(struct planner *p)
 
 		if (k && mo->shape[mo->seq[(k - 1) / 2]].tail.kernel)
 			want.before = (int32_t)mo->seq[(k - 1) / 2];
-		while (i < p->npair && (p->pair[i].shape != want.shape ||
-		                        p->pair[i].half != want.half ||
-		                        p->pair[i].before != want.before))
+		while (i < p->npair &&
+		       (p->pair[i].shape != want.shape || p->pair[i].half != want.half ||
+		        p->pair[i].before != want.before))
 			i++;
 		if (i == p->npair) {
 			p->pair = arena_grow(&p->arena, p->pair, i, &cap, i + 1, sizeof *p->pair);
@@ -37,11 +37,21 @@ static void list_pairs(struct planner *p)
 		}
 		p->pair_seq[k] = i;
 	}
+	p->by_count = arena_news(&p->arena, uint32_t, p->npair);
+	for (uint32_t k = 0, at; k < p->npair; k++) {
+		for (at = k; at && p->pair[p->by_count[at - 1]].count < p->pair[k].count; at--)
+			p->by_count[at] = p->by_count[at - 1];
+		p->by_count[at] = k;
+	}
 	p->first_op = arena_news(&p->arena, uint32_t, mo->nshape);
 	for (uint32_t i = 0; i < mo->nshape; i++) {
 		p->first_op[i] = p->nop;
 		p->nop += mo->shape[i].nop;
 	}
+	p->prep = arena_news(&p->arena, struct pl_prep, p->nop);
+	for (uint32_t i = 0; i < mo->nshape; i++)
+		for (uint32_t k = 0; k < mo->shape[i].nop; k++)
+			pl_prepare(&p->o, &mo->shape[i].op[k], &p->prep[p->first_op[i] + k]);
 }
 
 static bool listed(struct planner *p)
@@ -64,6 +74,8 @@ struct planner *pl_new(const struct pl_model *model, const struct pl_options *o)
 	p->o = *o;
 	if (p->o.hysteresis < 0)
 		p->o.hysteresis = 0.02;
+	if (p->o.even < 0)
+		p->o.even = 0.002;
 	if (!listed(p)) {
 		pl_free(p);
 		return NULL;
@@ -78,7 +90,10 @@ void pl_free(struct planner *p)
 	arena_free(&p->arena);
 	arena_free(&p->plans);
 	free(p->run);
+	free(p->seen);
 	free(p->fluid);
+	free(p->alone);
+	free(p->ranked);
 	free(p);
 }
 
@@ -220,8 +235,8 @@ static void fill_whole(struct pl_search *s, struct pl_plan *plan)
 static uint64_t hash_plan(const struct pl_plan *p)
 {
 	uint64_t h = hash_bytes(HASH_INIT, p->model->name, strlen(p->model->name));
-	int64_t head[] = {p->model->tp, p->tokens,   p->mode,        p->split, p->own_rows,
-	                  p->nseq,      p->tail_ctas};
+	int64_t head[] = {p->model->tp, p->tokens, p->mode,     p->split,
+	                  p->own_rows,  p->nseq,   p->tail_ctas};
 
 	h = hash_bytes(h, head, sizeof head);
 	for (uint32_t i = 0; i < p->nstage; i++) {

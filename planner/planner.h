@@ -45,9 +45,9 @@ struct pl_op {
 struct pl_tail {
 	const char *kernel; /* NULL: the segment ends the model without one */
 	unsigned sums, gathers;
-	double message; /* bytes of a row: half of what is summed and gathered */
+	double message;                /* bytes of a row: half of what is summed and gathered */
 	double sum_bytes, local_bytes; /* of a row: summed; read and written by the unfused norm */
-	bool residual;  /* it has a carried parameter */
+	bool residual;                 /* it has a carried parameter */
 };
 
 struct pl_segment {
@@ -94,39 +94,39 @@ typedef bool pl_gemm_fn(void *ctx, const struct pl_gemm_query *q, struct pl_gemm
 
 /* What a GEMM's time consists of. */
 struct pl_run {
-	double us;       /* alone, from its start: the larger of waves * tau and mem */
-	double tiles;    /* with clusters, split-K and groups */
-	double waves;    /* rounded up unless fractional */
-	double tau;      /* us of a tile */
-	double mem;      /* us that memory needs */
-	unsigned slots;  /* CTAs at once */
+	double us;      /* alone, from its start: the larger of waves * tau and mem */
+	double tiles;   /* with clusters, split-K and groups */
+	double waves;   /* rounded up unless fractional */
+	double tau;     /* us of a tile */
+	double mem;     /* us that memory needs */
+	unsigned slots; /* CTAs at once */
 	uint16_t cluster;
-	bool waits;      /* CTAs without an SM wait for one: a persistent or stream-K grid */
+	bool waits; /* CTAs without an SM wait for one: a persistent or stream-K grid */
 };
 
 /* A GEMM of given rows and SM target, as chosen. */
 struct pl_gemm {
 	struct pl_gemm_fact fact;
 	struct pl_run run;
-	double tail;     /* part of the last wave's slots that work */
+	double tail; /* part of the last wave's slots that work */
 };
 
 /* ---- requests of a batch (split.c) ---- */
 
 struct pl_batch {
-	int64_t tokens;     /* T */
-	size_t nrequest;    /* 0: one request of T rows */
-	const int64_t *cum; /* nrequest + 1: prefix sums of the requests' lengths, from 0 to T */
+	int64_t tokens;        /* T */
+	size_t nrequest;       /* 0: one request of T rows */
+	const int64_t *cum;    /* nrequest + 1: prefix sums of the requests' lengths, from 0 to T */
 	const int64_t *cached; /* rows that each request has in its cache already; NULL: none */
 };
 
 /* A part's requests: `first` .. first + n - 1 of the batch, the first one without its first `skip`
  * rows, the last one cut to what remains. */
 struct pl_part {
-	int64_t row, rows;   /* of the batch */
+	int64_t row, rows; /* of the batch */
 	size_t first, n;
-	int64_t *length;     /* n */
-	int64_t *cached;     /* n: rows before them that attention sees */
+	int64_t *length; /* n */
+	int64_t *cached; /* n: rows before them that attention sees */
 };
 
 /* The requests of rows [row, row + rows), in `a`. */
@@ -145,11 +145,11 @@ extern const char *const pl_mode_name[PL_NMODES];
 struct pl_op_plan {
 	const struct pl_op *op;
 	int64_t rows;
-	unsigned sm_target; /* GEMM: 0: all SMs */
-	double start, us;   /* from the stage's beginning */
-	struct pl_gemm gemm;      /* GEMM, GROUPED */
-	double waves_before;      /* of all rows on all SMs */
-	double us_before;         /* and their time */
+	unsigned sm_target;  /* GEMM: 0: all SMs */
+	double start, us;    /* from the stage's beginning */
+	struct pl_gemm gemm; /* GEMM, GROUPED */
+	double waves_before; /* of all rows on all SMs */
+	double us_before;    /* and their time */
 };
 
 /*
@@ -157,16 +157,16 @@ struct pl_op_plan {
  * own, behind it.
  */
 struct pl_stage {
-	uint32_t shape, half;  /* half 0: the first part, or all rows */
+	uint32_t shape, half; /* half 0: the first part, or all rows */
 	int64_t row, rows;
-	bool overlap;          /* both run at once, and us is the larger; else the sum */
-	const char *kernel;    /* the collective's; NULL: there is none */
+	bool overlap;       /* both run at once, and us is the larger; else the sum */
+	const char *kernel; /* the collective's; NULL: there is none */
 	uint32_t kernel_shape, kernel_half;
 	int64_t kernel_rows;
-	unsigned ctas;         /* of that collective; 0: the library's choice */
+	unsigned ctas; /* of that collective; 0: the library's choice */
 	double compute, collective, us;
-	double exposed;        /* of the collective */
-	uint32_t count;        /* how often it occurs */
+	double exposed; /* of the collective */
+	uint32_t count; /* how often it occurs */
 	uint32_t nop;
 	struct pl_op_plan *op;
 };
@@ -174,33 +174,34 @@ struct pl_stage {
 struct pl_plan {
 	const struct pl_model *model;
 	int64_t tokens;
-	enum pl_mode mode;    /* FUSED, SPLIT or UNFUSED: what to run */
-	int64_t split;        /* rows of the first part; tokens where there is one part */
-	bool own_rows;        /* the residual's form: own rows of each part, else all rows on every rank */
+	enum pl_mode mode; /* FUSED, SPLIT or UNFUSED: what to run */
+	int64_t split;     /* rows of the first part; tokens where there is one part */
+	bool own_rows; /* the residual's form: own rows of each part, else all rows on every rank */
 	int64_t row_base[2];      /* of both parts in the batch */
 	int64_t residual_base[2]; /* and in the residual's buffer, the same on all ranks */
 	double us;                /* of the whole model, by mode */
-	double best_split_us;     /* at the best split row, whether chosen or not; 0: no row to split at */
+	double best_split_us; /* at the best split row, whether chosen or not; 0: no row to split at */
 	int64_t best_split;
 	double mode_us[PL_NMODES]; /* [PL_SPLIT]: best_split_us */
-	const char *why;          /* one line */
+	const char *why;           /* one line */
 	uint32_t nstage, nseq;
-	struct pl_stage *stage;   /* those that differ, in the order of their first occurrence */
-	uint32_t *seq;            /* the schedule: stage of each step of the lockstep */
-	double tail_us;           /* the last collective, which nothing hides */
+	struct pl_stage *stage; /* those that differ, in the order of their first occurrence */
+	uint32_t *seq;          /* the schedule: stage of each step of the lockstep */
+	double tail_us;         /* the last collective, which nothing hides */
 	unsigned tail_ctas;
-	uint64_t hash;            /* of all that ranks must agree on */
+	uint64_t hash; /* of all that ranks must agree on */
 };
 
 struct pl_options {
 	struct pl_machine machine;
 	pl_gemm_fn *gemm; /* NULL: the analytic table */
 	void *gemm_ctx;
-	unsigned align;   /* split rows are multiples of it; 0: 128 */
-	double hysteresis; /* a split has to be better by this part; < 0: 0.02 */
+	unsigned align;            /* split rows are multiples of it; 0: 128 */
+	double hysteresis;         /* a split has to be better by this part; < 0: 0.02 */
+	double even;               /* a more even split may take longer by this part; < 0: 0.002 */
 	bool no_split, no_targets; /* leave them out of the search */
-	int64_t at;        /* not 0: split at this row, whatever the search says */
-	enum pl_mode force; /* with `forced`: this mode */
+	int64_t at;                /* not 0: split at this row, whatever the search says */
+	enum pl_mode force;        /* with `forced`: this mode */
 	bool forced;
 };
 
@@ -235,6 +236,9 @@ struct pl_span {
  * the end of everything in *us. */
 struct pl_span *pl_simulate(const struct pl_plan *p, struct arena *a, size_t *n, double *us);
 
+/* What was decided, and the times of all ways to run. */
+void pl_summary(const struct pl_plan *p, const struct pl_machine *m, struct strbuf *out);
+/* That, and every stage and operation. */
 void pl_explain(const struct pl_plan *p, const struct pl_machine *m, struct strbuf *out);
 void pl_gantt(const struct pl_plan *p, unsigned width, struct strbuf *out);
 void pl_trace(const struct pl_plan *p, const struct pl_machine *m, struct strbuf *out);

@@ -20,13 +20,23 @@ struct planner {
 	uint32_t npair;
 	struct pl_pair *pair;
 	uint32_t *pair_seq; /* 2 * nseq steps */
+	uint32_t *by_count; /* pairs, the most frequent first */
 	uint32_t *first_op; /* by shape: where its operations begin in the numbering of all */
 	uint32_t nop;
+	struct pl_prep *prep; /* by operation */
 	/* scratch of a search, kept because it is large */
-	struct pl_run *run; /* [op][free][row index]; us < 0: not yet */
+	struct pl_run *run;     /* [op][row index][free] ... */
+	uint32_t *seen, search; /* ... of which those with the number of this search are made */
 	size_t nrun;
 	struct pl_fluid *fluid; /* [op][row index]; work < 0: not yet */
 	size_t nfluid;
+	double *alone; /* [shape][half][row index]: compute without a collective; < 0: not yet */
+	size_t nalone;
+	struct pl_ranked { /* split rows in the order in which they are looked at */
+		double us;
+		uint32_t i, order;
+	} * ranked;
+	size_t nranked;
 	/* the memo */
 	struct pl_memo {
 		uint64_t key;
@@ -41,8 +51,12 @@ struct pl_search {
 	const struct pl_options *o; /* the planner's, perhaps without its facts */
 	const struct pl_batch *b;
 	int64_t align;
-	uint32_t ncand; /* split rows align * (1 .. ncand) */
-	uint32_t nrow;  /* row indices: parts of both kinds, and all rows */
+	uint32_t ncand;                    /* split rows align * (1 .. ncand) */
+	uint32_t nrow;                     /* row indices: parts of both kinds, and all rows */
+	unsigned nctas, ctas[PL_MAX_CTAS]; /* that a collective may have */
+	double alpha[PL_MAX_CTAS], slope[PL_MAX_CTAS];
+	unsigned nleave[PL_MAX_CTAS], leave[PL_MAX_CTAS][PL_MAX_TARGETS];
+	bool bounded; /* fewer SMs never make a GEMM faster: bounds hold */
 };
 
 /* One stage, decided. */

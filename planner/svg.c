@@ -52,7 +52,8 @@ static double step_of(double range)
 
 static void text(struct strbuf *b, double x, double y, const char *anchor, const char *s)
 {
-	strbuf_printf(b, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, s);
+	strbuf_printf(b, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor,
+	              s);
 }
 
 static void axes(const struct chart *c, const char *title, const char *x, const char *y)
@@ -68,7 +69,8 @@ static void axes(const struct chart *c, const char *title, const char *x, const 
 	text(b, LEFT, TOP - 22, "start", title);
 	text(b, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 16, "middle", x);
 	text(b, LEFT, TOP - 6, "end", y);
-	for (double v = step * (double)(int64_t)(c->y0 / step + 0.999); v <= c->y1 * 1.0001; v += step) {
+	for (double v = step * (double)(int64_t)(c->y0 / step + 0.999); v <= c->y1 * 1.0001;
+	     v += step) {
 		strbuf_printf(b,
 		              "<path d=\"M%d %.1f H%d\" stroke=\"#ddd\"/>\n"
 		              "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n",
@@ -87,7 +89,8 @@ static void x_mark(const struct chart *c, double x)
 static void line(const struct chart *c, const double *x, const double *y, size_t n,
                  const char *colour, const char *name, unsigned at)
 {
-	strbuf_printf(c->b, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colour);
+	strbuf_printf(c->b, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
+	              colour);
 	for (size_t i = 0; i < n; i++)
 		if (y[i] > 0)
 			strbuf_printf(c->b, "%.1f,%.1f ", px(c, x[i]), py(c, y[i]));
@@ -130,8 +133,9 @@ void pl_svg_rows(const struct pl_model *model, const struct pl_machine *m, const
 	}
 	c.y0 *= 0.95;
 	c.y1 *= 1.02;
-	axes(&c, arena_printf(out->arena, "%s on %s, tp %u: time of the model by rows", model->name,
-	                      m->name, model->tp),
+	axes(&c,
+	     arena_printf(out->arena, "%s on %s, tp %u: time of the model by rows", model->name,
+	                  m->name, model->tp),
 	     "rows T", "us per row");
 	for (size_t i = 0; i < n; i++)
 		if (i == 0 || i + 1 == n || !(tokens[i] & (tokens[i] - 1)))
@@ -144,8 +148,10 @@ void pl_svg_rows(const struct pl_model *model, const struct pl_machine *m, const
 	for (size_t i = 0; i < n; i++)
 		strbuf_printf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", px(&c, x[i]),
 		              py(&c, plan_us[i] / x[i]));
-	strbuf_printf(out, "<circle cx=\"%d\" cy=\"%d\" r=\"3\"/>\n<text x=\"%d\" y=\"%d\">the plan</text>\n",
-	              WIDTH - RIGHT + 26, TOP + 98, WIDTH - RIGHT + 44, TOP + 102);
+	strbuf_printf(
+	        out,
+	        "<circle cx=\"%d\" cy=\"%d\" r=\"3\"/>\n<text x=\"%d\" y=\"%d\">the plan</text>\n",
+	        WIDTH - RIGHT + 26, TOP + 98, WIDTH - RIGHT + 44, TOP + 102);
 	strbuf_puts(out, "</svg>\n");
 }
 
@@ -153,7 +159,8 @@ void pl_svg_split(const struct pl_plan *p, const struct pl_machine *m, const int
                   const double *us, size_t n, struct strbuf *out)
 {
 	struct chart c = {.b = out, .y0 = -1, .x1 = (double)p->tokens};
-	double *x = arena_news(out->arena, double, n + 2), *y = arena_news(out->arena, double, n + 2);
+	double *x = arena_news(out->arena, double, n + 2),
+	       *y = arena_news(out->arena, double, n + 2);
 
 	for (size_t i = 0; i < n; i++) {
 		x[i] = (double)row[i];
@@ -167,8 +174,9 @@ void pl_svg_split(const struct pl_plan *p, const struct pl_machine *m, const int
 	}
 	c.y0 *= 0.97;
 	c.y1 *= 1.02;
-	axes(&c, arena_printf(out->arena, "%s on %s, tp %u, %lld rows: time by the split row",
-	                      p->model->name, m->name, p->model->tp, (long long)p->tokens),
+	axes(&c,
+	     arena_printf(out->arena, "%s on %s, tp %u, %lld rows: time by the split row",
+	                  p->model->name, m->name, p->model->tp, (long long)p->tokens),
 	     "rows of the first part", "ms");
 	for (int k = 0; k <= 4; k++)
 		x_mark(&c, (double)p->tokens * k / 4);

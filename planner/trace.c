@@ -18,9 +18,10 @@ static void event(struct out *o)
 static void meta(struct out *o, const char *what, unsigned tid, const char *name, unsigned order)
 {
 	event(o);
-	strbuf_printf(o->b,
-	              "{\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}",
-	              tid, what, name);
+	strbuf_printf(
+	        o->b,
+	        "{\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}",
+	        tid, what, name);
 	if (what[0] != 't')
 		return;
 	event(o);
@@ -36,40 +37,46 @@ static void of_op(struct out *o, const struct pl_plan *p, const struct pl_span *
 	char stage[16];
 
 	event(o);
-	strbuf_printf(o->b,
-	              "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"cat\":\"%s\",\"name\":\"%s %s\",\"ts\":%.3f,"
-	              "\"dur\":%.3f,\"args\":{\"step\":%u,\"rows\":%lld",
-	              pl_kind_name[q->op->kind], pl_stage_name(p, s->stage->shape, s->stage->half, stage),
-	              s->name, s->start, s->us, s->at, (long long)q->rows);
+	strbuf_printf(
+	        o->b,
+	        "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"cat\":\"%s\",\"name\":\"%s %s\",\"ts\":%.3f,"
+	        "\"dur\":%.3f,\"args\":{\"step\":%u,\"rows\":%lld",
+	        pl_kind_name[q->op->kind], pl_stage_name(p, s->stage->shape, s->stage->half, stage),
+	        s->name, s->start, s->us, s->at, (long long)q->rows);
 	if (q->op->kind == PL_GEMM || q->op->kind == PL_GROUPED)
-		strbuf_printf(o->b,
-		              ",\"N\":%lld,\"K\":%lld,\"tile\":\"%ux%u\",\"split_k\":%u,\"sm_target\":%u,"
-		              "\"waves_before\":%.4g,\"waves\":%.4g,\"last_wave\":%.3f",
-		              (long long)q->op->n, (long long)q->op->k, q->gemm.fact.bm,
-		              q->gemm.fact.bn, q->gemm.fact.splitk, q->sm_target, q->waves_before,
-		              q->gemm.run.waves, q->gemm.tail);
+		strbuf_printf(
+		        o->b,
+		        ",\"N\":%lld,\"K\":%lld,\"tile\":\"%ux%u\",\"split_k\":%u,\"sm_target\":%u,"
+		        "\"waves_before\":%.4g,\"waves\":%.4g,\"last_wave\":%.3f",
+		        (long long)q->op->n, (long long)q->op->k, q->gemm.fact.bm, q->gemm.fact.bn,
+		        q->gemm.fact.splitk, q->sm_target, q->waves_before, q->gemm.run.waves,
+		        q->gemm.tail);
 	strbuf_puts(o->b, "}}");
 }
 
 static void flow(struct out *o, unsigned id, const char *ph, unsigned tid, double ts)
 {
 	event(o);
-	strbuf_printf(o->b,
-	              "{\"ph\":\"%s\",\"pid\":0,\"tid\":%u,\"cat\":\"flow\",\"name\":\"rows\",\"id\":%u,"
-	              "\"ts\":%.3f%s}",
-	              ph, tid, id, ts, ph[0] == 'f' ? ",\"bp\":\"e\"" : "");
+	strbuf_printf(
+	        o->b,
+	        "{\"ph\":\"%s\",\"pid\":0,\"tid\":%u,\"cat\":\"flow\",\"name\":\"rows\",\"id\":%u,"
+	        "\"ts\":%.3f%s}",
+	        ph, tid, id, ts, ph[0] == 'f' ? ",\"bp\":\"e\"" : "");
 }
 
-static void counters(struct out *o, const struct pl_machine *m, double ts, unsigned ctas, double gbs)
+static void counters(struct out *o, const struct pl_machine *m, double ts, unsigned ctas,
+                     double gbs)
 {
 	event(o);
-	strbuf_printf(o->b,
-	              "{\"ph\":\"C\",\"pid\":0,\"name\":\"SMs\",\"ts\":%.3f,\"args\":{\"compute\":%u,"
-	              "\"collective\":%u}}",
-	              ts, m->sms > ctas ? m->sms - ctas : 0, ctas);
+	strbuf_printf(
+	        o->b,
+	        "{\"ph\":\"C\",\"pid\":0,\"name\":\"SMs\",\"ts\":%.3f,\"args\":{\"compute\":%u,"
+	        "\"collective\":%u}}",
+	        ts, m->sms > ctas ? m->sms - ctas : 0, ctas);
 	event(o);
 	strbuf_printf(o->b,
-	              "{\"ph\":\"C\",\"pid\":0,\"name\":\"link GB/s\",\"ts\":%.3f,\"args\":{\"GB/s\":%.1f}}",
+	              "{\"ph\":\"C\",\"pid\":0,\"name\":\"link "
+	              "GB/s\",\"ts\":%.3f,\"args\":{\"GB/s\":%.1f}}",
 	              ts, gbs);
 }
 
@@ -82,7 +89,8 @@ static void of_collective(struct out *o, const struct pl_plan *p, const struct p
 	uint32_t half = last ? st->half : st->kernel_half;
 	int64_t rows = last ? st->rows : st->kernel_rows;
 	unsigned ctas = last ? p->tail_ctas : st->ctas;
-	double gbs = s->us > 0 ? p->model->shape[shape].tail.message * (double)rows / (s->us * 1e3) : 0;
+	double gbs =
+	        s->us > 0 ? p->model->shape[shape].tail.message * (double)rows / (s->us * 1e3) : 0;
 	char stage[16];
 
 	event(o);
@@ -149,9 +157,10 @@ void pl_trace(const struct pl_plan *p, const struct pl_machine *m, struct strbuf
 		else
 			of_collective(&o, p, m, &s[i]);
 	flows(&o, s, n);
-	strbuf_printf(out,
-	              "\n],\"otherData\":{\"model\":\"%s\",\"machine\":\"%s\",\"tp\":%u,\"tokens\":%lld,"
-	              "\"mode\":\"%s\",\"split\":%lld,\"hash\":\"%016llx\"}}\n",
-	              p->model->name, m->name, p->model->tp, (long long)p->tokens,
-	              pl_mode_name[p->mode], (long long)p->split, (unsigned long long)p->hash);
+	strbuf_printf(
+	        out,
+	        "\n],\"otherData\":{\"model\":\"%s\",\"machine\":\"%s\",\"tp\":%u,\"tokens\":%lld,"
+	        "\"mode\":\"%s\",\"split\":%lld,\"hash\":\"%016llx\"}}\n",
+	        p->model->name, m->name, p->model->tp, (long long)p->tokens, pl_mode_name[p->mode],
+	        (long long)p->split, (unsigned long long)p->hash);
 }

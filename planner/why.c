@@ -10,8 +10,8 @@ struct cost {
 	bool mem;
 };
 
-static void of_shape(struct pl_search *s, const struct pl_stage *first, const struct pl_stage *second,
-                     double n, struct cost *c)
+static void of_shape(struct pl_search *s, const struct pl_stage *first,
+                     const struct pl_stage *second, double n, struct cost *c)
 {
 	for (uint32_t k = 0; k < first->nop; k++) {
 		const struct pl_op_plan *a = &first->op[k], *b = &second->op[k];
@@ -32,7 +32,8 @@ static void of_shape(struct pl_search *s, const struct pl_stage *first, const st
 }
 
 /* The parts of each shape, alone: what the split itself costs, without any collective beside. */
-static struct cost cost_of(struct pl_search *s, const struct planner *p, struct arena *a, uint32_t i)
+static struct cost cost_of(struct pl_search *s, const struct planner *p, struct arena *a,
+                           uint32_t i)
 {
 	struct cost c = {0};
 
@@ -78,8 +79,9 @@ static const char *no_row(const struct pl_plan *plan, const struct planner *p, s
 		return "no split: one rank does not communicate";
 	if (p->o.no_split)
 		return "no split: it was excluded";
-	return arena_printf(a, "no split: %lld rows are no more than the %u that both parts are cut at",
-	                    (long long)plan->tokens, p->o.align ? p->o.align : 128);
+	return arena_printf(
+	        a, "no split: %lld rows are no more than the %u that both parts are cut at",
+	        (long long)plan->tokens, p->o.align ? p->o.align : 128);
 }
 
 static const char *chosen(const struct pl_plan *plan, struct arena *a)
@@ -88,14 +90,15 @@ static const char *chosen(const struct pl_plan *plan, struct arena *a)
 
 	for (uint32_t i = 0; i < plan->nstage; i++) {
 		all += plan->stage[i].count * plan->stage[i].collective;
-		hidden += plan->stage[i].count *
-		          (plan->stage[i].collective - plan->stage[i].exposed);
+		hidden +=
+		        plan->stage[i].count * (plan->stage[i].collective - plan->stage[i].exposed);
 	}
-	return arena_printf(a,
-	                    "split at %lld of %lld rows: %.1f %% less time than fused-only, %.0f %% "
-	                    "of the communication is hidden",
-	                    (long long)plan->split, (long long)plan->tokens,
-	                    100 * (whole - plan->us) / whole, all > 0 ? 100 * hidden / all : 0);
+	return arena_printf(
+	        a,
+	        "split at %lld of %lld rows: %.1f %% less time than fused-only, %.0f %% "
+	        "of the communication is hidden",
+	        (long long)plan->split, (long long)plan->tokens, 100 * (whole - plan->us) / whole,
+	        all > 0 ? 100 * hidden / all : 0);
 }
 
 const char *pl_why(const struct pl_plan *plan, const struct planner *p, struct pl_search *s,
@@ -118,11 +121,11 @@ const char *pl_why(const struct pl_plan *plan, const struct planner *p, struct p
 	return arena_printf(a,
 	                    "no split: two parts compute %.1f %% longer%s, and the collectives are "
 	                    "%.1f %%; the best, at %lld of %lld rows, would take %.1f %% %s",
-	                    100 * (c.parts - c.whole) / c.whole, culprit(&c, a),
-	                    100 * comm / whole, (long long)plan->best_split,
-	                    (long long)plan->tokens,
-	                    100 * (plan->best_split_us < whole ? whole - plan->best_split_us
-	                                                       : plan->best_split_us - whole) /
+	                    100 * (c.parts - c.whole) / c.whole, culprit(&c, a), 100 * comm / whole,
+	                    (long long)plan->best_split, (long long)plan->tokens,
+	                    100 *
+	                            (plan->best_split_us < whole ? whole - plan->best_split_us
+	                                                         : plan->best_split_us - whole) /
 	                            whole,
 	                    plan->best_split_us < whole ? "less, within the margin" : "more");
 }

@@ -1,6 +1,7 @@
 /* Parses the command line by one table: which command takes which option, what it sets, and what
  * help says. */
 #include "tools/args.h"
+#include "planner/machine.h"
 #include "sim/sim.h"
 #include <errno.h>
 #include <getopt.h>
@@ -202,7 +203,69 @@ static const char *set_emit(struct args *a, const char *s)
 	return "ast, ir, plan, ptx, cubin, bundle or image";
 }
 
+static const char *set_gpu(struct args *a, const char *s)
+{
+	struct pl_machine m;
+
+	a->gpu = s;
+	return pl_machine_find(s, 8, true, &m)
+	               ? NULL
+	               : arena_printf(a->arena, "one of %s", pl_machine_names());
+}
+
+static const char *set_sweep(struct args *a, const char *s)
+{
+	const char *colon = strchr(s, ':');
+	uint64_t lo, hi;
+
+	if (!colon || !number(s, colon, 1, 1000000, &lo) ||
+	    !number(colon + 1, s + strlen(s), lo, 1000000, &hi))
+		return "row counts as 256:16384, up to 1000000";
+	a->sweep[0] = (int64_t)lo;
+	a->sweep[1] = (int64_t)hi;
+	return NULL;
+}
+
+static const char *set_requests(struct args *a, const char *s)
+{
+	static const char wrong[] = "lengths of requests as 512,1024,64 (at most 4096 of them)";
+
+	for (;;) {
+		size_t n = strcspn(s, ",");
+		uint64_t v;
+
+		if (!number(s, s + n, 1, 1000000, &v) || a->nrequest == 4096)
+			return wrong;
+		a->request = arena_grow(a->arena, a->request, a->nrequest, &a->cap_request,
+		                        a->nrequest + 1, sizeof *a->request);
+		a->request[a->nrequest++] = (int64_t)v;
+		if (!s[n])
+			return NULL;
+		s += n + 1;
+	}
+}
+
+static const char *set_split(struct args *a, const char *s)
+{
+	unsigned v;
+	const char *wrong = whole(s, 1, 1000000, "a row count from 1 to 1000000", &v);
+
+	a->split = wrong ? 0 : v;
+	return wrong;
+}
+
+static const char *set_align(struct args *a, const char *s)
+{
+	return whole(s, 1, 65536, "a number of rows from 1 to 65536", &a->align);
+}
+
 /* clang-format off */
+static const char *set_model(struct args *a, const char *s)   { a->model = s;         return NULL; }
+static const char *set_trace(struct args *a, const char *s)   { a->trace = s;         return NULL; }
+static const char *set_svg(struct args *a, const char *s)     { a->svg = s;           return NULL; }
+static const char *set_facts(struct args *a, const char *s)   { a->facts = s;         return NULL; }
+static const char *set_explain(struct args *a, const char *s) { (void)s; a->explain = true;     return NULL; }
+static const char *set_gantt(struct args *a, const char *s)   { (void)s; a->gantt = true;       return NULL; }
 static const char *set_kernel(struct args *a, const char *s)  { a->kernel = s;        return NULL; }
 static const char *set_out(struct args *a, const char *s)     { a->out = s;           return NULL; }
 static const char *set_stop(struct args *a, const char *s)    { a->stop_after = s;    return NULL; }
@@ -222,14 +285,14 @@ static const struct {
 	unsigned commands;
 	const char *help;
 } options[] = {
-	{"tp", "N", set_tp, CMD_CHECK | CMD_COMPILE | CMD_VERIFY, "ranks, 1 to 16"},
-	{"set", "NAME=VALUE", set_const, CMD_CHECK | CMD_COMPILE | CMD_VERIFY, "override a const of the spec; may be repeated"},
+	{"tp", "N", set_tp, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "ranks, 1 to 16"},
+	{"set", "NAME=VALUE", set_const, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "override a const of the spec; may be repeated"},
 	{"remarks", NULL, set_remarks, CMD_CHECK | CMD_COMPILE, "say where gathers were made and what was not reordered, and why"},
 	{"kernel", "NAME", set_kernel, CMD_COMPILE | CMD_VERIFY, "this kernel only (default: all of the spec)"},
 	{"target", "SM", set_target, CMD_COMPILE | CMD_VERIFY, "the GPU, as sm_90 (the default)"},
 	{"protocol", "P", set_protocol, CMD_COMPILE | CMD_VERIFY, "how ranks exchange rows (default: auto); several, as a,b: each of them"},
 	{"form", "F", set_form, CMD_COMPILE | CMD_VERIFY, "which rows a rank works on: own, all, or auto (the default): what the protocol needs"},
-	{"multicast", "YES", set_multicast, CMD_COMPILE | CMD_VERIFY, "whether auto may take multicast: yes (the default from sm_90 on, unless the environment switches it off) or no"},
+	{"multicast", "YES", set_multicast, CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "whether auto (and plan) may take multicast: yes (the default from sm_90 on, unless the environment switches it off) or no"},
 	{"order", "O", set_order, CMD_COMPILE | CMD_VERIFY, "memory order: formal (the default), hw, strict"},
 	{"pdl", "P", set_pdl, CMD_COMPILE | CMD_VERIFY, "programmatic dependent launch: none (the default), wait, early"},
 	{"rows-in-memory", NULL, set_rows_in_memory, CMD_COMPILE | CMD_VERIFY, "T is read from device memory, so that one graph serves several"},
@@ -238,17 +301,28 @@ static const struct {
 	{"output", "OUT", set_out, CMD_COMPILE, "file to write; - is standard output (the default); a folder gets one file a kernel"},
 	{"stop-after", "PASS", set_stop, CMD_COMPILE, "run the passes up to this one; for --emit ir"},
 	{"dump-passes", NULL, set_dump, CMD_COMPILE, "print the IR after every pass on standard error"},
-	{"tokens", "LIST", set_tokens, CMD_COMPILE | CMD_VERIFY, "row counts T to verify, as 0,1,7-9,64 (default: 0,1,7,64); for compile the one T that auto chooses a protocol for"},
+	{"tokens", "LIST", set_tokens, CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "row counts T to verify, as 0,1,7-9,64 (default: 0,1,7,64); for compile the one T that auto chooses a protocol for; for plan the rows of the batch"},
 	{"ctas", "N", set_ctas, CMD_VERIFY, "CTAs of every launch (default: differs from launch to launch)"},
 	{"launches", "N", set_launches, CMD_VERIFY, "launches back to back in one schedule, over the row counts in turn (default: all of them, at least 4)"},
 	{"schedules", "N", set_schedules, CMD_VERIFY | CMD_SIMULATE, "schedules to try for each kernel (default: 12)"},
 	{"seed", "S", set_seed, CMD_VERIFY | CMD_SIMULATE, "of data and schedules (default: 0); a report's replay line has the one that failed"},
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY | CMD_SIMULATE, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
-	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_LINT | CMD_DOCTOR, "one JSON document on standard output (doc/cli.md)"},
+	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_LINT | CMD_DOCTOR | CMD_PLAN, "one JSON document on standard output (doc/cli.md)"},
 	{"ptx", "FILE", set_ptx, CMD_VERIFY, "verify this text in place of the generated one; kernels that it lacks are left out"},
 	{"check", NULL, set_check, CMD_FMT, "write nothing; exit with 1 when the text would change"},
 	{"in-place", NULL, set_place, CMD_FMT, "write to the file, in one step, instead of standard output"},
+	{"gpu", "NAME", set_gpu, CMD_PLAN, "the machine: h100 (the default), h200, b200, a100"},
+	{"model", "NAME", set_model, CMD_PLAN, "this model of the spec (default: its first)"},
+	{"explain", NULL, set_explain, CMD_PLAN, "each stage and each operation: times, CTAs, SM targets, tiles, waves before and after"},
+	{"gantt", NULL, set_gantt, CMD_PLAN, "a chart of the first stages"},
+	{"sweep", "A:B", set_sweep, CMD_PLAN, "a line for each of several row counts from A to B"},
+	{"trace", "FILE", set_trace, CMD_PLAN, "write the predicted schedule for ui.perfetto.dev"},
+	{"svg", "FILE", set_svg, CMD_PLAN, "write a chart: time by the split row; with --sweep, time by T"},
+	{"requests", "LIST", set_requests, CMD_PLAN, "lengths of the batch's requests, as 512,1024; then --tokens may be left out"},
+	{"split", "ROW", set_split, CMD_PLAN, "split there (rounded down to --align), whatever is best"},
+	{"align", "N", set_align, CMD_PLAN, "split rows are multiples of N (default: 128)"},
+	{"facts", "FILE", set_facts, CMD_PLAN, "tiles and times of GEMMs as JSON, in place of the built-in table (doc/planner.md)"},
 	{"threads", "N", set_threads, CMD_VERIFY, "threads of this machine to use (default: all)"},
 };
 
@@ -272,6 +346,9 @@ static const struct {
 	{CMD_LINT, "lint",
 	 "reads a PTX file, plait's own or of any compiler, for known faults of kernels that communicate: order,\n"
 	 "scopes, waits without end, addresses (doc/lint.md).  SPEC is a PTX file here"},
+	{CMD_PLAN, "plan",
+	 "says how a model of the spec would run for T rows: in one piece or in two parts whose collectives and\n"
+	 "compute overlap, with how many CTAs and which SM targets; no GPU is needed"},
 	{CMD_FMT, "fmt",
 	 "writes a spec in the one layout: four blanks for a block, 120 columns, nothing aligned.  Comments, blank\n"
 	 "lines between statements and short blocks on one line are kept"},

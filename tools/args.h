@@ -15,6 +15,7 @@ enum command {
 	CMD_DOCTOR = 64,
 	CMD_BENCH = 128,
 	CMD_TUNE = 256,
+	CMD_PLAN = 512,
 };
 
 enum form { FORM_AUTO, FORM_OWN, FORM_ALL }; /* of rows; auto: what the protocol needs */
@@ -47,6 +48,13 @@ struct args {
 	int sum;           /* enum sim_sum; -1: all in turn */
 	const char *chain; /* kernels to run one after the other, with commas */
 	const char *ptx;   /* a file with the text to verify; NULL: what is generated */
+	/* plan */
+	const char *gpu, *model, *trace, *svg, *facts;
+	bool explain, gantt;
+	int64_t sweep[2], *request;
+	size_t nrequest, cap_request;
+	int64_t split; /* 0: as planned */
+	unsigned align;
 };
 
 /*

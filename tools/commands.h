@@ -10,3 +10,4 @@ int cmd_fmt(struct args *a);
 int cmd_doctor(struct args *a);
 int cmd_lint(struct args *a);
 int cmd_simulate(struct args *a);
+int cmd_plan(struct args *a);

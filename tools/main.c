@@ -16,6 +16,7 @@ static const struct {
         {"doctor", CMD_DOCTOR, cmd_doctor, "say what this machine offers and what is missing"},
         {"simulate", CMD_SIMULATE, cmd_simulate, "run a PTX kernel of your own on simulated ranks"},
         {"lint", CMD_LINT, cmd_lint, "read a communicating kernel's PTX for known faults"},
+        {"plan", CMD_PLAN, cmd_plan, "say how a model would run: splits, CTAs, overlap"},
         {"fmt", CMD_FMT, cmd_fmt, "write a spec in the one layout"},
 };
 

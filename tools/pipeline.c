@@ -107,8 +107,9 @@ enum status pipe_lower(struct pipe *p)
 {
 	/* compile and verify look at kernels, which do not depend on tp: a model that tp does not
 	 * divide is no matter */
-	struct fe_options o = {p->args->command == CMD_CHECK ? p->args->tp : 0, p->args->set,
-	                       p->args->nset};
+	struct fe_options o = {.tp = p->args->command == CMD_CHECK ? p->args->tp : 0,
+	                       .set = p->args->set,
+	                       .nset = p->args->nset};
 
 	/* with errors of syntax too: all mistakes of a file in one run */
 	p->before = p->ast ? fe_lower(p->a, &p->d, p->ast, &o) : NULL;
