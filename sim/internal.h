@@ -8,6 +8,7 @@
 #include "sim/sim.h"
 
 enum { SIM_LANES = 32, SIM_STREAMS = 4, SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_POLLS = 24 };
+enum { SIM_LINES = 8 }; /* words of a set of lines of 64 bytes, by hash */
 enum { SIM_SHARED_OURS = 1, SIM_SHARED_DEFINED = 2 }; /* of a byte of shared memory */
 #define SIM_ALL_LANES UINT32_C(0xffffffff)
 #define SIM_NOREG     UINT32_MAX
@@ -160,7 +161,8 @@ struct sim_warp {
 	struct sim_back *back;
 	struct sim_poll poll[SIM_POLLS];
 	unsigned npoll, next_poll;
-	uint64_t poll_from; /* polls of the iterations in vain have a later turn than this */
+	uint64_t poll_from;        /* polls of the iterations in vain have a later turn than this */
+	uint64_t lines[SIM_LINES]; /* a bit for each line of memory that it polls, by hash */
 	_Alignas(16) uint64_t tmp[SIM_LANES];
 };
 
@@ -225,8 +227,11 @@ struct sim {
 	uint16_t started; /* launches started, modulo 2^16 */
 	unsigned pending; /* launches queued or running */
 	unsigned nwaiting, turn, slow_odds;
-	bool stopped; /* by a host function */
-	bool wake;    /* something that a waiting warp polls was written */
+	bool stopped;             /* by a host function */
+	bool wake;                /* something that any waiting warp may wait for came */
+	uint64_t wake_at;         /* the step at which all waiting warps look again */
+	uint64_t watches;         /* how often a warp began to wait */
+	uint64_t woken, woken_at; /* the line that was written last, and `watches` then */
 	struct sim_stats stats;
 	struct sim_copy **copy, *free_copy; /* bulk copies under way */
 	size_t ncopy, cap_copy;
@@ -297,6 +302,8 @@ void sim_note_store(struct sim *s, struct sim_warp *w);
 /* A backward branch is taken by `mask`: true when the iteration that it ends changed nothing. */
 bool sim_note_back(struct sim_warp *w, const struct sim_op *op, uint32_t mask);
 void sim_watch(struct sim *s, struct sim_warp *w);
+/* n bytes at addr were written: the warps that poll their lines are ready. */
+void sim_wake_line(struct sim *s, uint64_t addr, unsigned n);
 void sim_wake_all(struct sim *s);
 
 /* ---- cta.c ---- */

@@ -230,7 +230,7 @@ void sim_store(struct sim *s, const struct sim_warp *w, const struct sim_op *op,
 	b->written = true;
 	s->progress++;
 	if (b->watched)
-		s->wake = true;
+		sim_wake_line(s, b->addr + off, n);
 	if (b->constant)
 		check_constant(s, w, op, b, off, n);
 }

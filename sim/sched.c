@@ -386,7 +386,7 @@ bool sim_run(struct sim *s)
 	while (!s->findings && !s->stopped && s->pending) {
 		size_t ready;
 
-		if (s->wake)
+		if (s->wake || s->steps >= s->wake_at)
 			sim_wake_all(s);
 		ready = advance(s);
 		if (!s->pending || s->stopped)

@@ -5,6 +5,11 @@
  * backward branch remembers the sum at its last turn.
  */
 #include "sim/internal.h"
+#include <string.h>
+
+/* Warps whose lines were not written look again so often: a loop may wait for what it does not poll
+ * strongly, or poll more than is kept of it. */
+enum { WAKE_STEPS = 1 << 16 };
 
 static struct sim_poll *poll_of(struct sim_warp *w, const struct sim_op *op)
 {
@@ -69,20 +74,66 @@ bool sim_note_back(struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 	return idle;
 }
 
-/* From now on a write to what w polls wakes the waiting warps. */
+static uint64_t line_of(uint64_t addr)
+{
+	return addr / 64;
+}
+
+static unsigned bit_of(uint64_t line)
+{
+	return (unsigned)((line * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % (64 * SIM_LINES);
+}
+
+static void watch(struct sim_warp *w, struct sim_block *b, uint64_t off)
+{
+	unsigned bit = bit_of(line_of(b->addr + off));
+
+	b->watched = true;
+	w->lines[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+/* From now on a write to what w polls wakes it. */
 void sim_watch(struct sim *s, struct sim_warp *w)
 {
+	memset(w->lines, 0, sizeof w->lines);
+	s->watches++;
 	for (unsigned k = 0; k < w->npoll; k++)
 		SIM_EACH (i, w->poll[k].mask) {
 			struct sim_block *b = sim_find(s, w->poll[k].addr[i]);
+			uint64_t off = b ? w->poll[k].addr[i] - b->addr : 0;
 
 			if (!b)
 				continue;
 			if (b->rank != SIM_MAX_RANKS)
-				b->watched = true;
+				watch(w, b, off);
 			for (unsigned r = 0; b->rank == SIM_MAX_RANKS && r < s->o.ranks; r++)
-				b->replica[r]->watched = true;
+				watch(w, b->replica[r], off);
 		}
+}
+
+static void wake_bit(struct sim *s, unsigned bit)
+{
+	for (unsigned r = 0; r < s->o.ranks; r++) {
+		struct sim_list *l = &s->rank[r].waiting;
+
+		/* the last one takes the place of one that goes */
+		for (size_t i = l->n; i-- > 0;)
+			if (l->w[i]->lines[bit / 64] >> bit % 64 & 1)
+				sim_set_state(s, l->w[i], SIM_READY);
+	}
+}
+
+void sim_wake_line(struct sim *s, uint64_t addr, unsigned n)
+{
+	uint64_t first = line_of(addr), last = line_of(addr + n - 1);
+
+	for (uint64_t line = first; line <= last && s->nwaiting; line++) {
+		if (line == s->woken && s->watches == s->woken_at)
+			continue; /* by the lane before; nobody has begun to wait since */
+		s->woken = line;
+		s->woken_at = s->watches;
+		wake_bit(s, bit_of(line));
+	}
 }
 
 void sim_wake_all(struct sim *s)
@@ -94,4 +145,5 @@ void sim_wake_all(struct sim *s)
 			sim_set_state(s, l->w[l->n - 1], SIM_READY);
 	}
 	s->wake = false;
+	s->wake_at = s->steps + WAKE_STEPS;
 }
