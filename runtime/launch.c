@@ -264,10 +264,10 @@ enum plait_status rt_launch_kernel(plait_stage *s, const struct rt_launching *x)
 	struct rt_error e = {0};
 
 	rt_launch_arguments(s, x, block);
-	if (!rt_enter(c, x->l.local))
-		return c->error.status;
-	RT_CU(c->drv, &e, launch, &call, f->function, NULL, extra);
-	rt_leave(c);
+	if (RT_CU(c->drv, &e, ctx_push, c->local[x->l.local].ctx)) {
+		RT_CU(c->drv, &e, launch, &call, f->function, NULL, extra);
+		rt_leave(c);
+	}
 	if (e.status == PLAIT_OK)
 		return PLAIT_OK;
 	return rt_launch_refuse(s, e.status, "kernel '%s': %s", x->k->name, e.text);

@@ -202,7 +202,7 @@ static bool all_ranks(plait_stage *s, struct rt_held *h, unsigned n, const struc
 	bool started = good;
 
 	for (unsigned i = 0; i < n && good; i++) {
-		good = rt_enter(s->comm, h[i].x.l.local);
+		good = RT_CU(s->comm->drv, e, ctx_push, s->comm->local[h[i].x.l.local].ctx);
 		if (!good)
 			break;
 		good = do_it(s, &h[i].x, p, e);

@@ -39,3 +39,6 @@ struct sim_driver *sim_driver_begin(struct arena *a, const struct sim_driver_opt
 
 /* Runs what is queued; false: a finding. */
 bool sim_driver_run(struct sim_driver *d);
+
+/* An NCCL of its ranks, which are all of one process. */
+const struct rt_nccl *sim_nccl_begin(struct sim_driver *d);

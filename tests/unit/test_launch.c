@@ -44,7 +44,7 @@ static const char *no_variable(void *ctx, const char *name)
 }
 
 /* A driver and a communicator of all its GPUs. */
-static void begin(struct fixture *f, bool multicast)
+static void begin_by(struct fixture *f, bool multicast, enum plait_transport at_most)
 {
 	struct sim_driver_options o = {.gpus = GPUS, .multicast = multicast};
 	struct plait_comm_options co = PLAIT_COMM_OPTIONS_INIT;
@@ -56,12 +56,21 @@ static void begin(struct fixture *f, bool multicast)
 	o.sim.jump_time = true; /* a rank that does not come is a time-out, as on a GPU */
 	f->d = sim_driver_begin(&f->arena, &o);
 	h.drv = &f->d->table;
+	h.nccl = at_most == PLAIT_BY_NCCL ? sim_nccl_begin(f->d) : NULL;
+	co.at_most = at_most;
 	co.bootstrap = PLAIT_BOOT_LOCAL;
 	co.size = GPUS;
 	co.timeout_ns = 2000000;
 	if (rt_comm_create(&co, &h, &f->c) != PLAIT_OK)
 		fail_msg("%s", plait_comm_error(f->c));
-	assert_int_equal(f->c->transport, multicast ? PLAIT_BY_MULTICAST : PLAIT_BY_PEER);
+	assert_int_equal(f->c->transport, at_most     ? at_most
+	                                  : multicast ? PLAIT_BY_MULTICAST
+	                                              : PLAIT_BY_PEER);
+}
+
+static void begin(struct fixture *f, bool multicast)
+{
+	begin_by(f, multicast, PLAIT_BY_ANY);
 }
 
 static int set_up(void **state)
@@ -610,6 +619,72 @@ static void ranks_that_launch_different_T_are_told(void **state)
 	assert_true(found);
 }
 
+/* NCCL's groups, padded rows and own rows around a kernel that does not communicate. */
+static void where_NCCL_carries_the_rows_the_results_are_the_same(void **state)
+{
+	struct fixture *f = *state;
+	size_t n;
+
+	begin_by(f, false, PLAIT_BY_NCCL);
+	make(f, MOST);
+	assert_string_equal(plait_stage_protocol(f->s, 0, 9, NULL), "local");
+	for (uint64_t T = 0; T < 40; T = T * 2 + 1)
+		launch_and_check(f, T);
+	launch_and_check(f, 8); /* of which each rank has as many: no padding */
+	launch_and_check(f, MOST - 1);
+	n = plait_stage_export(f->s, 0, RESIDUAL);
+	for (unsigned r = 0; r < GPUS; r++) {
+		struct plait_launch l = call(f, r, MOST - 1);
+		struct plait_operand o[2] = {{.address = f->residual[r]}, {.buffer = f->y}};
+
+		l.kernel = n;
+		l.operand = o;
+		l.noperand = 2;
+		good(f, plait_launch(f->s, &l));
+		/* it is held back, so it must not come again before the others */
+		if (r == 0)
+			assert_int_equal(plait_launch(f->s, &l), PLAIT_USAGE);
+	}
+	run(f);
+	for (uint64_t t = 0; t < MOST - 1; t += 7) {
+		uint16_t line[COLS];
+
+		read_row(f, plait_buffer_address(f->y, 2), t, line);
+		for (unsigned i = 0; i < COLS; i++)
+			assert_true(value(line[i]) == sum_of(t, i) + residual_of(t, i));
+	}
+}
+
+static void a_failure_of_any_call_of_NCCL_is_an_error(void **state)
+{
+	struct fixture *f = *state;
+	unsigned failed = 0;
+
+	f->o.max_rows = 16;
+	begin_by(f, false, PLAIT_BY_NCCL);
+	make(f, 16);
+	fill(f, 9);
+	for (unsigned k = 1; k < 200; k++) {
+		enum plait_status s = PLAIT_OK;
+
+		f->d->calls = 0;
+		f->d->fail_at = k;
+		for (unsigned r = 0; r < GPUS && s == PLAIT_OK; r++) {
+			struct plait_launch l = call(f, r, 9);
+
+			s = plait_launch(f->s, &l);
+		}
+		failed += s != PLAIT_OK;
+		assert_true(s == PLAIT_OK || s == PLAIT_ENV);
+		if (s == PLAIT_OK && f->d->calls < k)
+			break;
+		assert_true(s == PLAIT_ENV && *plait_comm_error(f->c));
+	}
+	f->d->fail_at = 0;
+	assert_true(failed > 20);
+	launch_and_check(f, 9);
+}
+
 /* Everything from the stage on, with the call number k failing; whether it went well. */
 static bool with_failure(struct fixture *f, unsigned k)
 {
@@ -734,6 +809,8 @@ int main(void)
 	        TEST(the_exchange_buffer_is_for_the_rows_that_are_pushed),
 	        TEST(an_abort_reaches_every_rank_and_ends_with_a_reset),
 	        TEST(ranks_that_launch_different_T_are_told),
+	        TEST(where_NCCL_carries_the_rows_the_results_are_the_same),
+	        TEST(a_failure_of_any_call_of_NCCL_is_an_error),
 	        TEST(a_failure_of_any_call_of_the_driver_unwinds),
 	        TEST(a_wrong_spec_fails_with_its_diagnostics),
 	        TEST(options_that_make_no_sense_are_refused),
