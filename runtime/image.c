@@ -140,32 +140,46 @@ static void names(struct io *o, struct rt_kernel *k)
 	k->info.target = k->plan.target ? k->plan.target->name : "";
 }
 
-static void plan(struct io *o, struct rt_kernel *k)
+/* An image that lacks a field of the plan would launch otherwise than what was compiled. */
+_Static_assert(sizeof(struct cg_plan) == 168, "a new field of the plan goes into the list below");
+
+static void plan(struct io *o, struct cg_plan *p)
 {
-	struct cg_plan *p = &k->plan;
+	unsigned *const numbers[] = {
+	        &p->tp,       &p->elems,      &p->threads, &p->vecs,        &p->in_flight,
+	        &p->stages,   &p->smem,       &p->dynamic, &p->ring_stages, &p->ring_ranks,
+	        &p->ring_out, &p->max_ctas,   &p->per_sm,  &p->est_regs,    &p->sum_ranks,
+	        &p->xchg_row, &p->xchg_ranks,
+	};
+
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		u32(o, numbers[i]);
+	u64(o, (uint64_t *)&p->cols);
+	u64(o, &p->bytes_in_flight);
+	flag(o, &p->own_rows);
+	flag(o, &p->communicates);
+	flag(o, &p->keep_weights);
+	flag(o, &p->rows_in_memory);
+	p->pdl = (enum cg_pdl)choice(o, p->pdl, CG_PDL_EARLY + 1);
+}
+
+/* What is in the plan, too, is not written twice. */
+static void info(struct io *o, struct rt_kernel *k)
+{
+	const struct cg_plan *p = &k->plan;
 	struct plait_kernel_info *i = &k->info;
 
+	plan(o, &k->plan);
 	i->struct_size = sizeof *i;
-	u32(o, &i->tp);
-	u32(o, &i->threads);
-	u32(o, &i->shared_bytes);
-	u32(o, &i->max_ctas);
 	u32(o, &i->argument_bytes);
-	u64(o, (uint64_t *)&i->cols);
 	u64(o, &i->contract);
-	flag(o, &i->communicates);
-	u32(o, &i->dynamic_bytes);
-	flag(o, &p->own_rows);
-	flag(o, &p->rows_in_memory);
-	u32(o, &p->xchg_row);
-	p->pdl = (enum cg_pdl)choice(o, p->pdl, CG_PDL_EARLY + 1);
-	p->tp = i->tp;
-	p->cols = i->cols;
-	p->threads = i->threads;
-	p->smem = i->shared_bytes;
-	p->dynamic = i->dynamic_bytes;
-	p->max_ctas = i->max_ctas;
-	p->communicates = i->communicates;
+	i->tp = p->tp;
+	i->threads = p->threads;
+	i->shared_bytes = p->smem;
+	i->dynamic_bytes = p->dynamic;
+	i->max_ctas = p->max_ctas;
+	i->cols = p->cols;
+	i->communicates = p->communicates;
 }
 
 static void kernel(struct io *o, struct rt_kernel *k)
@@ -175,7 +189,7 @@ static void kernel(struct io *o, struct rt_kernel *k)
 	text(o, &k->ptx, &k->ptx_len);
 	text(o, &k->plan_text, NULL);
 	names(o, k);
-	plan(o, k);
+	info(o, k);
 	count(o, &k->info.nparam, 40, MOST_PARAMS);
 	count(o, &k->info.narg, 20, 2 * MOST_PARAMS);
 	if (!o->out) {
@@ -277,9 +291,9 @@ static bool check_kernel(const struct rt_image *m, const struct rt_variant *v)
 	bool good = v->unit < m->nunit && i->tp == m->tp && i->nparam == m->unit[v->unit].nparam &&
 	            i->threads >= 1 && i->threads <= 1024 && i->max_ctas >= 1 &&
 	            i->max_ctas <= CG_MAX_CTAS && i->argument_bytes <= MOST_BLOCK &&
-	            i->dynamic_bytes <= 1u << 20 && i->cols > 0 &&
+	            i->dynamic_bytes <= 1u << 20 && i->cols > 0 && k->plan.per_sm <= 32 &&
 	            (!k->plan.xchg_row || cg_push_set(k->plan.protocol) >= 0) &&
-	            k->plan.xchg_row <= 1u << 30;
+	            k->plan.xchg_row <= 1u << 30 && k->plan.xchg_ranks <= CG_MAX_RANKS;
 
 	for (uint32_t g = 0; g < i->narg && good; g++)
 		good = check_arg(i, &k->arg[g]);

@@ -246,11 +246,11 @@ enum plait_status rt_launch_kernel(plait_stage *s, const struct rt_launching *x)
 {
 	plait_comm *c = s->comm;
 	const struct rt_loaded *f = &s->loaded[(size_t)x->variant * c->nlocal + x->l.local];
-	unsigned grid = cg_grid(&x->k->plan, x->l.rows, x->ctas);
+	unsigned grid = rt_stage_grid(s, x->k, x->l.rows, x->ctas);
 	struct cu_launch_attr attr = {
 	        .id = RT_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.i = 1};
 	struct cu_launch call = {
-	        .grid = {grid < s->resident ? grid : s->resident, 1, 1},
+	        .grid = {grid, 1, 1},
 	        .block = {x->k->info.threads, 1, 1},
 	        .shared_bytes = x->k->info.dynamic_bytes,
 	        .stream = x->l.stream,

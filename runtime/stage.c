@@ -67,11 +67,8 @@ static const char *target_of(const plait_comm *c)
 	return NULL;
 }
 
-/*
- * CTAs of a rank that are sure to run at once: one on each SM, shared by the ranks of a GPU.  A grid
- * that is larger could wait for CTAs that cannot start.
- */
-static unsigned resident_of(const plait_comm *c)
+/* SMs of a rank: several ranks may share a GPU, whose CTAs have to run at the same time. */
+static unsigned sms_of(const plait_comm *c)
 {
 	unsigned least = CG_MAX_CTAS;
 
@@ -85,6 +82,16 @@ static unsigned resident_of(const plait_comm *c)
 		least = each < least ? each : least;
 	}
 	return least ? least : 1;
+}
+
+/* A grid that is larger could wait for CTAs that cannot start. */
+unsigned rt_stage_grid(const plait_stage *s, const struct rt_kernel *k, uint64_t rows,
+                       unsigned wish)
+{
+	unsigned n = cg_grid(&k->plan, rows, wish);
+	unsigned most = s->sms * (k->plan.per_sm ? k->plan.per_sm : 1);
+
+	return n < most ? n : most;
 }
 
 /* ---- the image ---- */
@@ -276,7 +283,7 @@ static enum plait_status take_options(struct making *k, const struct plait_stage
 	        .rows_in_memory = k->o.rows_in_memory,
 	        .max_rows = k->o.max_rows,
 	};
-	k->s->resident = resident_of(k->c);
+	k->s->sms = sms_of(k->c);
 	k->s->rows_in_memory = k->o.rows_in_memory;
 	return PLAIT_OK;
 }
@@ -388,14 +395,8 @@ const char *plait_stage_protocol(const plait_stage *s, size_t kernel, uint64_t r
 	                                   ? rt_image_range(&s->image, (uint32_t)kernel, rows)
 	                                   : NULL;
 	const struct rt_kernel *k = r ? s->image.variant[r->variant].k : NULL;
-	unsigned n;
 
 	if (ctas)
-		*ctas = 0;
-	if (!k)
-		return NULL;
-	n = cg_grid(&k->plan, rows, r->ctas);
-	if (ctas)
-		*ctas = n < s->resident ? n : s->resident;
-	return k->info.protocol;
+		*ctas = k ? rt_stage_grid(s, k, rows, r->ctas) : 0;
+	return k ? k->info.protocol : NULL;
 }

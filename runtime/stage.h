@@ -21,7 +21,7 @@ struct plait_stage {
 	struct rt_loaded *loaded; /* [nvariant][comm->nlocal] */
 	uint32_t **element;       /* [unit][parameter]: bytes of an element */
 	bool dependent, rows_in_memory;
-	unsigned resident;    /* CTAs of a rank that run at once, on every rank */
+	unsigned sms; /* of a rank alone, on every rank: those of a GPU by the ranks on it */
 	pthread_mutex_t lock; /* of comm->error and of what is held, when ranks are launched by
 	                               threads of their own */
 	struct rt_held *held; /* [comm->nlocal], where NCCL carries the rows */
@@ -63,6 +63,10 @@ struct plait_workspace {
 
 /* What a selection table of this communicator's ranks is for: the same on all of them. */
 void rt_machine_key(const plait_comm *c, struct arena *a, struct rt_table_key *key);
+
+/* The grid of a launch: as cg_grid, but no more CTAs than are sure to run at once. */
+unsigned rt_stage_grid(const plait_stage *s, const struct rt_kernel *k, uint64_t rows,
+                       unsigned wish);
 
 /* Finalizes all variants (runtime/finalize.c) and loads them on all GPUs of this process. Not collective; s->comm->error says what failed. */
 bool rt_stage_load(plait_stage *s, const struct rt_cache *cache);

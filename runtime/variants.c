@@ -455,6 +455,13 @@ static uint32_t variant_of(struct builder *b, uint32_t unit, const struct cg_cho
 	return *at - 1;
 }
 
+/* The model gives the fewest that come near the best time; where latency is what counts, and nothing was
+ * measured here, all that are useful. */
+static uint32_t ctas_of(const struct builder *b, const struct cg_choice *x)
+{
+	return b->o->table || cg_push_set(x->protocol) < 0 ? x->ctas : 0;
+}
+
 /* The ranges of one unit: neighbours that are equal for it become one. */
 static void make_ranges(struct builder *b, uint32_t unit, const struct span_choice *x, size_t n)
 {
@@ -463,7 +470,7 @@ static void make_ranges(struct builder *b, uint32_t unit, const struct span_choi
 	u->range = arena_news(&b->m->code.arena, struct rt_range, n);
 	memset(b->index, 0, sizeof b->index);
 	for (size_t i = 0; i < n; i++) {
-		uint32_t v = variant_of(b, unit, &x[i].of[unit]), ctas = x[i].of[unit].ctas;
+		uint32_t v = variant_of(b, unit, &x[i].of[unit]), ctas = ctas_of(b, &x[i].of[unit]);
 		struct rt_range *last = u->nrange ? &u->range[u->nrange - 1] : NULL;
 
 		if (!last || last->variant != v || last->ctas != ctas)

@@ -112,6 +112,13 @@ static cu_result init(unsigned flags)
 	return 0;
 }
 
+static cu_result version(int *v)
+{
+	MAY_FAIL(version);
+	*v = 13000;
+	return 0;
+}
+
 static cu_result device_count(int *n)
 {
 	MAY_FAIL(device_count);
@@ -603,6 +610,7 @@ const struct rt_driver fake_driver = {
         .init = init,
         .error_name = error_name,
         .error_string = error_string,
+        .version = version,
         .device_count = device_count,
         .device_get = device_get,
         .device_attribute = device_attribute,

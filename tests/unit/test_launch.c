@@ -1,9 +1,12 @@
 /* Stages, workspaces and launches of one process, on a driver whose GPUs are simulated. */
 #include "tests/unit/unit.h"
 #include "tests/fake/sim_driver.h"
+#include "runtime/bundle.h"
 #include "runtime/launch.h"
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum { GPUS = 4, COLS = 512, MOST = 1200 };
 
@@ -301,6 +304,18 @@ static void launch_and_check(struct fixture *f, uint64_t rows)
 	fill(f, rows);
 	launch_all(f, rows);
 	check(f, rows);
+}
+
+static void empty(const char *dir)
+{
+	DIR *d = opendir(dir);
+
+	for (struct dirent *e; d && (e = readdir(d));)
+		if (e->d_name[0] != '.')
+			unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+	rmdir(dir);
 }
 
 /* ---- tests ---- */
@@ -755,6 +770,55 @@ static void a_wrong_spec_fails_with_its_diagnostics(void **state)
 	assert_int_equal(plait_launch(f->s, &(struct plait_launch)PLAIT_LAUNCH_INIT), PLAIT_USAGE);
 }
 
+/* The time is for people; that nothing was compiled is what counts. */
+static void a_second_start_takes_its_kernels_from_the_cache(void **state)
+{
+	struct fixture *f = *state;
+	char dir[] = "/tmp/plait-stage-XXXXXX";
+
+	assert_non_null(mkdtemp(dir));
+	f->o.cache_dir = dir;
+	begin(f, false);
+	for (int i = 0; i < 2; i++) {
+		good(f, plait_stage_create(f->c, &f->o, &f->s));
+		assert_int_equal(f->s->stats.image_hit, i);
+		print_message("# image %s: %llu us\n", i ? "from the cache" : "made",
+		              (unsigned long long)f->s->stats.front_ns / 1000);
+		plait_stage_free(f->s);
+		f->s = NULL;
+	}
+	make(f, 64);
+	launch_and_check(f, 64);
+	empty(dir);
+}
+
+/* `plait compile --emit image` and a stage without a spec. */
+static void a_stage_may_be_made_of_a_bundle(void **state)
+{
+	struct fixture *f = *state;
+	struct rt_variants_options v = {.max_rows = 4096};
+	struct rt_bytes b;
+	const char *said;
+
+	v.compile = f->o.compile;
+	v.compile.tp = GPUS;
+	v.compile.target = "sm_90";
+	assert_int_equal(rt_bundle_write(&v, &f->arena, &b, &said), ST_OK);
+	f->o.compile.text = NULL;
+	f->o.bundle = b.p;
+	f->o.bundle_len = b.n;
+	begin(f, false);
+	make(f, 64);
+	launch_and_check(f, 64);
+	plait_workspace_free(f->w);
+	plait_stage_free(f->s);
+	f->w = NULL;
+	f->s = NULL;
+	f->o.max_rows = 5000;
+	assert_int_equal(plait_stage_create(f->c, &f->o, &f->s), PLAIT_INPUT);
+	assert_non_null(strstr(plait_comm_error(f->c), "at most 4096 rows"));
+}
+
 static void options_that_make_no_sense_are_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -813,6 +877,8 @@ int main(void)
 	        TEST(a_failure_of_any_call_of_NCCL_is_an_error),
 	        TEST(a_failure_of_any_call_of_the_driver_unwinds),
 	        TEST(a_wrong_spec_fails_with_its_diagnostics),
+	        TEST(a_second_start_takes_its_kernels_from_the_cache),
+	        TEST(a_stage_may_be_made_of_a_bundle),
 	        TEST(options_that_make_no_sense_are_refused),
 	        TEST(what_differs_in_a_contract_is_named),
 	};
