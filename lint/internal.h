@@ -3,7 +3,8 @@
 #pragma once
 #include "lint/lint.h"
 
-enum { LINT_NONE = UINT32_MAX, LINT_ROOTS = 64 };
+#define LINT_NONE UINT32_MAX
+enum { LINT_ROOTS = 64 };
 
 /* What a register's value depends on; bits are only ever added. */
 enum lint_fact {

@@ -64,3 +64,5 @@ bool rt_cu_ok(const struct rt_driver *d, struct rt_error *e, enum rt_driver_row 
 
 /* Calls one function of the driver: true on success. */
 #define RT_CU(d, e, member, ...) rt_cu_ok((d), (e), RT_DRIVER_NO_##member, (d)->member(__VA_ARGS__))
+/* One without arguments. */
+#define RT_CU0(d, e, member) rt_cu_ok((d), (e), RT_DRIVER_NO_##member, (d)->member())

@@ -53,6 +53,8 @@ bool rt_nccl_ok(const struct rt_nccl *n, struct rt_error *e, enum rt_nccl_row ro
 
 /* Calls one function of NCCL: true on success. */
 #define RT_NC(n, e, member, ...) rt_nccl_ok((n), (e), RT_NCCL_NO_##member, (n)->member(__VA_ARGS__))
+/* One without arguments. */
+#define RT_NC0(n, e, member) rt_nccl_ok((n), (e), RT_NCCL_NO_##member, (n)->member())
 
 /*
  * The fallback's halves, enqueued on a stream of one rank; several ranks of one process are put between

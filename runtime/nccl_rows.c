@@ -198,7 +198,7 @@ static bool all_ranks(plait_stage *s, struct rt_held *h, unsigned n, const struc
                       step do_it, bool group, struct rt_error *e)
 {
 	const struct rt_nccl *nccl = s->comm->nccl;
-	bool good = !group || n == 1 || RT_NC(nccl, e, group_start);
+	bool good = !group || n == 1 || RT_NC0(nccl, e, group_start);
 	bool started = good;
 
 	for (unsigned i = 0; i < n && good; i++) {
@@ -209,7 +209,7 @@ static bool all_ranks(plait_stage *s, struct rt_held *h, unsigned n, const struc
 		rt_leave(s->comm);
 	}
 	/* also after a failure: the thread's group must not stay open */
-	if (group && n > 1 && started && !RT_NC(nccl, e, group_end))
+	if (group && n > 1 && started && !RT_NC0(nccl, e, group_end))
 		good = false;
 	return good;
 }

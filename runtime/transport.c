@@ -181,7 +181,7 @@ static void hush_nccl(const plait_comm *c)
 
 static bool init_ranks(plait_comm *c, struct nccl_id id)
 {
-	bool ok = RT_NC(c->nccl, &c->error, group_start);
+	bool ok = RT_NC0(c->nccl, &c->error, group_start);
 
 	for (unsigned l = 0; l < c->nlocal && ok; l++) {
 		ok = rt_enter(c, l);
@@ -191,7 +191,7 @@ static bool init_ranks(plait_comm *c, struct nccl_id id)
 		           (int)c->local[l].rank);
 		rt_leave(c);
 	}
-	return RT_NC(c->nccl, &c->error, group_end) && ok;
+	return RT_NC0(c->nccl, &c->error, group_end) && ok;
 }
 
 static enum plait_status try_nccl(plait_comm *c, const struct plait_comm_options *o,
