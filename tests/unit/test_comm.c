@@ -432,10 +432,11 @@ static void sweep(struct job proto, unsigned processes)
 				break;
 			}
 			agree(&j, processes);
-			fell_back |= j.comm[0] == PLAIT_OK && j.transport[0] == PLAIT_BY_NCCL;
+			fell_back |= j.comm[0] == PLAIT_OK && j.transport[0] == PLAIT_BY_NCCL &&
+			             proto.at_most != PLAIT_BY_NCCL;
 			failed |= j.comm[0] != PLAIT_OK;
 		}
-	assert_true(fell_back && failed);
+	assert_true(failed && fell_back == (proto.at_most != PLAIT_BY_NCCL));
 }
 
 static void a_failure_at_any_call_unwinds_on_all_ranks(void **state)
@@ -445,6 +446,7 @@ static void a_failure_at_any_call_unwinds_on_all_ranks(void **state)
 	sweep((struct job){.nlocal = 1}, 2);
 	sweep((struct job){.nlocal = 2}, 2);
 	sweep((struct job){.nlocal = 1, .at_most = PLAIT_BY_PEER}, 3);
+	sweep((struct job){.nlocal = 2, .at_most = PLAIT_BY_NCCL}, 2);
 }
 
 static void a_failure_in_multicast_leaves_peers(void **state)
