@@ -72,7 +72,6 @@ static const unsigned grids[] = {1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 #define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 #define SLACK    1.025
 #define MIB      1048576.0
-#define MAX_ROWS ((uint64_t)1 << 20) /* the table over T ends there */
 
 static const struct machine *machine_of(const struct cg_case *c)
 {
@@ -326,10 +325,10 @@ void cg_case_make(struct cg_case *c, const struct ir_func *own, const char *no_o
 
 /* ---- what is printed ---- */
 
-const char *cg_costs_text(const struct cg_case *c, uint64_t T, struct arena *a)
+unsigned cg_costs(const struct cg_case *c, uint64_t T, struct cg_choice *out)
 {
 	uint32_t left = 0;
-	const char *s = "";
+	unsigned n = 0;
 
 	for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++)
 		left |= candidate(c, (enum cg_protocol)p) ? 1u << p : 0;
@@ -345,22 +344,32 @@ const char *cg_costs_text(const struct cg_case *c, uint64_t T, struct arena *a)
 		if (best.protocol == CG_AUTO)
 			break;
 		left &= ~(1u << best.protocol);
-		s = arena_printf(a, "%s%s%s %.1f us", s, *s ? ", " : "",
-		                 cg_protocol_name(best.protocol), best.us);
+		out[n++] = best;
 	}
+	return n;
+}
+
+const char *cg_costs_text(const struct cg_case *c, uint64_t T, struct arena *a)
+{
+	struct cg_choice x[CG_NPROTOCOLS];
+	unsigned n = cg_costs(c, T, x);
+	const char *s = "";
+
+	for (unsigned i = 0; i < n; i++)
+		s = arena_printf(a, "%s%s%s %.1f us", s, *s ? ", " : "",
+		                 cg_protocol_name(x[i].protocol), x[i].us);
 	return s;
 }
 
-/* The last T of [T, MAX_ROWS] with the same choice as T; choices do not come back. */
-static uint64_t same_until(const struct cg_case *c, uint64_t T)
+/* The last T of [T, CG_MAX_ROWS] with choice x, which is that of T; choices do not come back. */
+static uint64_t same_until(const struct cg_case *c, uint64_t T, const struct cg_choice *x)
 {
-	struct cg_choice x = cg_select(c, T);
 	uint64_t step = 1, at = T;
 
-	while (at + step <= MAX_ROWS && step) {
+	while (at + step <= CG_MAX_ROWS && step) {
 		struct cg_choice y = cg_select(c, at + step);
 
-		if (y.protocol != x.protocol || y.source != x.source) {
+		if (y.protocol != x->protocol || y.source != x->source) {
 			if (step == 1)
 				return at;
 			step = 1;
@@ -369,29 +378,38 @@ static uint64_t same_until(const struct cg_case *c, uint64_t T)
 		at += step;
 		step = step < 1 + at / 16 ? step * 2 : step;
 	}
-	return MAX_ROWS;
+	return CG_MAX_ROWS;
+}
+
+bool cg_select_range(const struct cg_case *c, uint64_t from, struct cg_range *r)
+{
+	if (from > CG_MAX_ROWS)
+		return false;
+	*r = (struct cg_range){.from = from, .choice = cg_select(c, from)};
+	if (r->choice.protocol == CG_AUTO)
+		return false;
+	r->to = same_until(c, from, &r->choice);
+	return true;
 }
 
 void cg_print_select(const struct cg_case *c, struct arena *a, struct strbuf *out)
 {
 	const char *kind = c->multicast ? "multicast" : "no multicast";
+	struct cg_range r;
 
 	strbuf_printf(out, "selection of %s: target %s, %s, tp %u; sums of %llu bytes a row\n",
 	              c->kernel, c->target->name, kind, c->tp, (unsigned long long)c->row.sums);
-	for (uint64_t T = 1, end; T <= MAX_ROWS; T = end + 1) {
-		struct cg_choice x = cg_select(c, T);
+	for (uint64_t T = 1; cg_select_range(c, T, &r); T = r.to + 1) {
+		const struct cg_choice *x = &r.choice;
 		const char *range;
 
-		if (x.protocol == CG_AUTO)
-			break;
-		end = same_until(c, T);
-		range = end >= MAX_ROWS
+		range = r.to >= CG_MAX_ROWS
 		                ? T == 1 ? "any T"
 		                         : arena_printf(a, "T >= %llu", (unsigned long long)T)
-		                : arena_printf(a, "T <= %llu", (unsigned long long)end);
+		                : arena_printf(a, "T <= %llu", (unsigned long long)r.to);
 		strbuf_printf(out, "  %s: %s, %s%s; at T = %llu: %s\n", range,
-		              cg_protocol_name(x.protocol),
-		              x.source ? "measured: " : "by the model", x.source ? x.source : "",
+		              cg_protocol_name(x->protocol),
+		              x->source ? "measured: " : "by the model", x->source ? x->source : "",
 		              (unsigned long long)T, cg_costs_text(c, T, a));
 	}
 	for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++)

@@ -88,6 +88,19 @@ struct cg_choice cg_select_default(const struct cg_case *c);
  */
 bool cg_select_chain(const struct cg_case *c, unsigned n, uint64_t T, struct cg_choice *out);
 
+/* The candidates at T rows, best first, by the model; at most CG_NPROTOCOLS.  Returns how many. */
+unsigned cg_costs(const struct cg_case *c, uint64_t T, struct cg_choice *out);
+
+/* A row of the table over T: the same choice for all of [from, to]. */
+struct cg_range {
+	uint64_t from, to; /* CG_MAX_ROWS: and all above */
+	struct cg_choice choice;
+};
+#define CG_MAX_ROWS ((uint64_t)1 << 20) /* the table ends there */
+
+/* The range that begins at `from`; the first begins at 1.  False: there is no more, or no choice. */
+bool cg_select_range(const struct cg_case *c, uint64_t from, struct cg_range *r);
+
 /* "push 7.6 us, p2p-twoshot 11.4 us": the candidates at T rows, best first. */
 const char *cg_costs_text(const struct cg_case *c, uint64_t T, struct arena *a);
 

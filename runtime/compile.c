@@ -4,8 +4,8 @@
  * jumps back here.
  */
 #include "runtime/code.h"
+#include "codegen/offer.h"
 #include "frontend/frontend.h"
-#include "ir/pass.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +28,8 @@ struct job {
 	struct diags d;
 	struct plait_compile_options o;
 	struct cg_options cg;
+	int form;                 /* enum ir_rows; -1: as the protocol needs */
+	struct ir_module *before; /* the passes */
 	plait_code *code;
 };
 
@@ -37,6 +39,30 @@ static enum status usage(struct job *j, const char *what, const char *value, con
 	        value);
 	diag_note(&j->d, (struct span){0}, "give one of: %s", choice);
 	return ST_USAGE;
+}
+
+/* What says how the kernels are launched. */
+static enum status check_launch(struct job *j)
+{
+	const struct plait_compile_options *o = &j->o;
+	const char *pdl = o->pdl ? o->pdl : "none";
+	int m = cg_pdl_by_name(pdl);
+
+	if (m < 0)
+		return usage(j, "programmatic dependent launch", pdl, "none, wait, early");
+	j->cg.pdl = (enum cg_pdl)m;
+	j->cg.rows_in_memory = o->rows_in_memory;
+	j->form = -1;
+	if (o->form && !strcmp(o->form, "own"))
+		j->form = IR_ROWS_OWN;
+	else if (o->form && !strcmp(o->form, "all"))
+		j->form = IR_ROWS_ALL;
+	else if (o->form)
+		return usage(j, "form", o->form, "own, all");
+	if ((unsigned)o->multicast <= PLAIT_YES)
+		return ST_OK;
+	return usage(j, "multicast", arena_printf(&j->scratch, "%d", (int)o->multicast),
+	             "PLAIT_AUTO, PLAIT_NO, PLAIT_YES");
 }
 
 static enum status check_arguments(struct job *j)
@@ -70,13 +96,12 @@ static enum status check_arguments(struct job *j)
 		return usage(j, "order", order, cg_order_names(&j->scratch));
 	j->cg.protocol = (enum cg_protocol)p;
 	j->cg.order = (enum cg_order)m;
-	return ST_OK;
+	return check_launch(j);
 }
 
-static enum status front(struct job *j, struct ir_module **module)
+static enum status front(struct job *j)
 {
 	struct fe_options fo = {.nset = j->o.nset};
-	struct ir_pass_options po = {.tp = j->o.tp, .rows = cg_protocol_rows(j->cg.protocol)};
 	struct fe_set *set = arena_news(&j->scratch, struct fe_set, j->o.nset);
 	struct source *src = diags_add_source(&j->d, j->o.spec_name, j->o.text, j->o.text_len);
 	struct ast_file *ast;
@@ -90,10 +115,8 @@ static enum status front(struct job *j, struct ir_module **module)
 		set[i] = (struct fe_set){j->o.set[i].name, j->o.set[i].value};
 	fo.set = set;
 	ast = fe_parse(&j->scratch, &j->d, src);
-	*module = ast ? fe_lower(&j->scratch, &j->d, ast, &fo) : NULL;
-	if (!*module || j->d.nerror)
-		return ST_INPUT;
-	return ir_run_passes(*module, &po, &j->d);
+	j->before = ast ? fe_lower(&j->scratch, &j->d, ast, &fo) : NULL;
+	return j->before && !j->d.nerror ? ST_OK : ST_INPUT;
 }
 
 static enum status no_such_kernel(struct job *j, const struct ir_module *m)
@@ -114,42 +137,110 @@ static enum status no_such_kernel(struct job *j, const struct ir_module *m)
 	return ST_USAGE;
 }
 
-static enum status generate(struct job *j, const struct ir_module *m)
+static bool wanted(const struct job *j, const struct ir_func *f)
 {
-	size_t n = 0;
+	return f->is_kernel && (!j->o.kernel || strcmp(f->name, j->o.kernel) == 0);
+}
 
-	for (const struct ir_func *f = m->funcs; f; f = f->next)
-		n += f->is_kernel && (!j->o.kernel || strcmp(f->name, j->o.kernel) == 0);
-	if (j->o.kernel && n == 0)
-		return no_such_kernel(j, m);
-	j->code->kernel = arena_news(&j->code->arena, struct rt_kernel, n);
-	n = 0;
-	for (const struct ir_func *f = m->funcs; f; f = f->next) {
-		struct cg_kernel *k;
+/* Fused, in the form that is asked for or that goes with the protocol. */
+static const struct ir_func *fuse(struct job *j, const struct ir_func *f, enum ir_rows *rows)
+{
+	struct ir_pass_options po = {.tp = j->o.tp};
+
+	*rows = j->form >= 0 ? (enum ir_rows)j->form : cg_protocol_rows(j->cg.protocol);
+	po.rows = *rows;
+	return cg_fuse(j->before, f->name, &po, &j->scratch, &j->d);
+}
+
+static enum status compile(struct job *j, const struct ir_func *f, enum cg_protocol p)
+{
+	struct cg_options o = j->cg;
+	struct cg_kernel *k;
+	enum status s;
+
+	o.protocol = p;
+	s = cg_compile(f, &o, &j->scratch, &j->d, &k);
+	if (s == ST_OK)
+		rt_keep_kernel(j->code, &j->code->kernel[j->code->nkernel++], k, &j->scratch);
+	return s;
+}
+
+/* Protocol auto: all kernels first get one, since those of a chain need one form of rows. */
+static enum status choose(struct job *j, size_t n)
+{
+	struct cg_offer *of = arena_news(&j->scratch, struct cg_offer, n);
+	bool multicast = j->o.multicast == PLAIT_AUTO ? cg_multicast_default(j->cg.target)
+	                                              : j->o.multicast == PLAIT_YES;
+	enum status worst = ST_OK;
+	unsigned k = 0;
+
+	for (const struct ir_func *f = j->before->funcs; f; f = f->next) {
+		const struct ir_func *made;
+		enum ir_rows rows;
+
+		if (!wanted(j, f))
+			continue;
+		made = fuse(j, f, &rows);
+		if (!made)
+			return j->d.nerror ? ST_INPUT : ST_INTERNAL;
+		of[k++] = cg_offer_make(made, rows, j->form < 0 ? j->before : NULL, &j->cg,
+		                        multicast, &j->scratch);
+	}
+	cg_offers_choose(of, k, j->o.rows, &j->scratch);
+	for (unsigned i = 0; i < k; i++) {
+		const struct cg_offer *x = &of[i];
 		enum status s;
 
-		if (!f->is_kernel || (j->o.kernel && strcmp(f->name, j->o.kernel) != 0))
-			continue;
-		s = cg_compile(f, &j->cg, &j->scratch, &j->d, &k);
-		if (s != ST_OK)
-			return s;
-		rt_keep_kernel(j->code, &j->code->kernel[n++], k, &j->scratch);
+		cg_offer_remark(x, j->o.rows, ir_func_find(j->before, x->which.kernel)->at,
+		                &j->scratch, &j->d);
+		if (x->choice.protocol == CG_AUTO)
+			s = cg_offer_refuse(x, &j->cg, &j->scratch, &j->d);
+		else
+			s = compile(j, x->choice.rows == IR_ROWS_ALL ? x->all : x->own,
+			            x->choice.protocol);
+		worst = s > worst ? s : worst;
 	}
-	j->code->nkernel = n;
-	return ST_OK;
+	return worst;
+}
+
+static enum status generate(struct job *j)
+{
+	enum status worst = ST_OK;
+	size_t n = 0;
+
+	for (const struct ir_func *f = j->before->funcs; f; f = f->next)
+		n += wanted(j, f);
+	if (j->o.kernel && n == 0)
+		return no_such_kernel(j, j->before);
+	j->code->kernel = arena_news(&j->code->arena, struct rt_kernel, n);
+	if (j->cg.protocol == CG_AUTO)
+		return choose(j, n);
+	for (const struct ir_func *f = j->before->funcs; f; f = f->next) {
+		const struct ir_func *made;
+		enum ir_rows rows;
+		enum status s;
+
+		if (!wanted(j, f))
+			continue;
+		made = fuse(j, f, &rows);
+		s = made ? compile(j, made, j->cg.protocol) : j->d.nerror ? ST_INPUT : ST_INTERNAL;
+		worst = s > worst ? s : worst;
+	}
+	return worst;
 }
 
 /* All that may jump.  The caller of plait_compile gets the diagnostics whatever the outcome. */
 static enum status run(struct job *j)
 {
-	struct ir_module *m = NULL;
 	struct strbuf text;
 	enum status s = check_arguments(j);
 
 	if (s == ST_OK)
-		s = front(j, &m);
+		s = front(j);
 	if (s == ST_OK)
-		s = generate(j, m);
+		s = generate(j);
+	if (s != ST_OK)
+		j->code->nkernel = 0;
 	if (s != ST_OK && !j->d.nerror) {
 		diag_at(&j->d, DIAG_ERROR, DIAG_RT_BUG, (struct span){0},
 		        "the compiler stopped without saying why");

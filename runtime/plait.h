@@ -54,6 +54,8 @@ struct plait_set {
 	const char *name, *value;
 };
 
+enum plait_allow { PLAIT_AUTO, PLAIT_NO, PLAIT_YES };
+
 struct plait_compile_options {
 	size_t struct_size;
 	const char *spec_name; /* shown in diagnostics and in the PTX; NULL: "spec" */
@@ -68,6 +70,17 @@ struct plait_compile_options {
 	size_t nset;
 	size_t memory_limit; /* bytes a compilation may take; 0: 1 GiB */
 	bool remarks;        /* also say what the compiler chose and why: gathers, reorderings */
+	/*
+	 * Of protocol "auto", which chooses as `plait compile` does: kernels with carried parameters
+	 * get protocols of one form of rows.
+	 */
+	uint64_t rows; /* T to choose for; 0: not known, what is right for many */
+	const char
+	        *form;   /* "own", "all": which rows a rank works on; NULL: as the protocol needs */
+	const char *pdl; /* programmatic dependent launch: "none", "wait", "early"; NULL: "none" */
+	enum plait_allow multicast; /* may "auto" take multicast? PLAIT_AUTO: if the target has it,
+	                               unless the environment says no (doc/protocols.md) */
+	bool rows_in_memory;        /* T is read from device memory (PLAIT_ARG_ROWS_PTR) */
 };
 
 #define PLAIT_COMPILE_OPTIONS_INIT                                  \

@@ -34,7 +34,7 @@ struct args {
 	enum cg_protocol protocols[CG_NPROTOCOLS];
 	unsigned nprotocol;
 	enum form form;
-	enum { MULTICAST_AUTO, MULTICAST_NO, MULTICAST_YES } multicast; /* auto: choose.h */
+	enum { MULTICAST_AUTO, MULTICAST_NO, MULTICAST_YES } multicast; /* auto: codegen/offer.h */
 	const char *export; /* a carried parameter, of which the gathering kernel is wanted */
 	enum cg_order order;
 	enum cg_pdl pdl;

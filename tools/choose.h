@@ -1,20 +1,17 @@
-/* --protocol auto: which protocol each kernel of a spec gets. */
+/* --protocol auto: which protocol each kernel of a spec gets (codegen/offer.h). */
 #pragma once
+#include "codegen/offer.h"
 #include "tools/pipeline.h"
 
-/*
- * May auto take multicast?  What --multicast says; else from sm_90 on, unless PLAIT_MULTICAST=0,
- * NCCL_NVLS_ENABLE=0, TORCH_SYMM_MEM_DISABLE_MULTICAST=1 or NVSHMEM_DISABLE_NVLS=1 is in the
- * environment.
- */
+/* May auto take multicast?  What --multicast says; else cg_multicast_default. */
 bool choose_multicast(const struct args *args);
 
 /*
- * After pipe_passes: a protocol for each kernel that is asked for, for the T of `compile --tokens`
- * or else by default; kernels with carried parameters get protocols of one form.  Says what was
- * chosen as a remark (R830), and appends the kernels.
+ * After pipe_passes: the offers of the kernels that are asked for, chosen for the T of `compile
+ * --tokens` or else by default, in the order of the spec; *n of them.  Says what was chosen as
+ * remarks (R830).
  */
-enum status choose_compile(struct pipe *p);
+struct cg_offer *choose_offers(struct pipe *p, unsigned *n);
 
-/* The remarks alone. */
-void choose_remarks(struct pipe *p);
+/* That, and appends the kernels. */
+enum status choose_compile(struct pipe *p);

@@ -5,6 +5,7 @@
 #include "tools/json.h"
 #include "tools/pipeline.h"
 #include <stdio.h>
+#include <string.h>
 
 static void print_kernel(struct arena *a, const struct ir_func *f)
 {
@@ -19,7 +20,8 @@ static void print_kernel(struct arena *a, const struct ir_func *f)
 	putchar('\n');
 }
 
-static enum status check(struct pipe *p)
+/* With a number of ranks, what each kernel gets, too. */
+static enum status check(struct pipe *p, const struct cg_offer **of, unsigned *n)
 {
 	enum status s = pipe_read(p);
 
@@ -29,30 +31,42 @@ static enum status check(struct pipe *p)
 	}
 	if (s == ST_OK)
 		s = pipe_passes(p, IR_ROWS_OWN, NULL);
-	if (s == ST_OK && p->args->remarks && p->args->tp && p->after->funcs)
-		choose_remarks(p);
+	if (s == ST_OK && (p->args->remarks || p->args->json) && p->args->tp)
+		*of = choose_offers(p, n);
 	return s == ST_OK && p->d.nerror ? ST_INPUT : s;
 }
 
-static int finish_json(struct pipe *p, enum status s)
+static int finish_json(struct pipe *p, enum status s, const struct cg_offer *of, unsigned n)
 {
 	cJSON *doc = json_document(p->args), *kernels = cJSON_AddArrayToObject(doc, "kernels");
+	const struct ast *decls = s == ST_OK ? p->ast->decls : NULL;
 
-	for (const struct ir_func *f = s == ST_OK ? p->before->funcs : NULL; f; f = f->next)
-		if (f->is_kernel)
-			cJSON_AddItemToArray(kernels, json_signature(f));
+	for (const struct ir_func *f = s == ST_OK ? p->before->funcs : NULL; f; f = f->next) {
+		cJSON *k;
+
+		if (!f->is_kernel)
+			continue;
+		k = json_signature(f);
+		for (unsigned i = 0; i < n; i++)
+			if (!strcmp(of[i].which.kernel, f->name))
+				json_selection(k, &of[i].which);
+		cJSON_AddItemToArray(kernels, k);
+	}
+	json_models(doc, &p->d, decls);
 	return json_finish(doc, p, s);
 }
 
 int cmd_check(struct args *args)
 {
+	const struct cg_offer *of = NULL;
 	struct pipe p;
+	unsigned n = 0;
 	enum status s;
 
 	pipe_init(&p, args->arena, args);
-	s = check(&p);
+	s = check(&p, &of, &n);
 	if (args->json)
-		return finish_json(&p, s);
+		return finish_json(&p, s, of, n);
 	for (const struct ir_func *f = s == ST_OK ? p.before->funcs : NULL; f; f = f->next)
 		if (f->is_kernel)
 			print_kernel(p.a, f);

@@ -199,6 +199,15 @@ static int wrong_use(const struct args *args, bool kernels)
 	return -1;
 }
 
+static cJSON *kernel_json(const struct pipe_kernel *k)
+{
+	cJSON *o = json_kernel(k->k, k->rows);
+
+	if (k->which)
+		json_selection(o, k->which);
+	return o;
+}
+
 /* All facts of the kernels; what --emit asks for is in a file. */
 static int finish_json(struct pipe *p, enum status s, int code)
 {
@@ -206,7 +215,8 @@ static int finish_json(struct pipe *p, enum status s, int code)
 	int end;
 
 	for (size_t i = 0; s == ST_OK && i < p->nkernel; i++)
-		cJSON_AddItemToArray(kernels, json_kernel(p->kernel[i].k, p->kernel[i].rows));
+		cJSON_AddItemToArray(kernels, kernel_json(&p->kernel[i]));
+	json_models(doc, &p->d, s == ST_OK ? p->ast->decls : NULL);
 	end = json_finish(doc, p, s);
 	return end ? end : code;
 }

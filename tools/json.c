@@ -237,6 +237,74 @@ cJSON *json_kernel(const struct cg_kernel *k, enum ir_rows rows)
 	return o;
 }
 
+/* ---- selection, models ---- */
+
+static cJSON *range(const struct cg_case *c, const struct cg_range *r)
+{
+	cJSON *o = cJSON_CreateObject(), *costs;
+	struct cg_choice x[CG_NPROTOCOLS];
+	unsigned n = cg_costs(c, r->from, x);
+
+	add_number(o, "from", (double)r->from);
+	if (r->to < CG_MAX_ROWS)
+		add_number(o, "to", (double)r->to);
+	else
+		cJSON_AddNullToObject(o, "to");
+	add_text(o, "protocol", cg_protocol_name(r->choice.protocol));
+	add_text(o, "form", r->choice.rows == IR_ROWS_ALL ? "all" : "own");
+	add_number(o, "ctas", r->choice.ctas);
+	add_text(o, "measured", r->choice.source);
+	costs = cJSON_AddArrayToObject(o, "model_us");
+	for (unsigned i = 0; i < n; i++) {
+		cJSON *k = cJSON_CreateObject();
+
+		add_text(k, "protocol", cg_protocol_name(x[i].protocol));
+		add_number(k, "us", x[i].us);
+		cJSON_AddItemToArray(costs, k);
+	}
+	return o;
+}
+
+void json_selection(cJSON *kernel, const struct cg_case *c)
+{
+	cJSON *o = cJSON_AddObjectToObject(kernel, "selection"), *all;
+	struct cg_range r;
+
+	add_text(o, "target", c->target->name);
+	cJSON_AddBoolToObject(o, "multicast", c->multicast);
+	add_number(o, "row_bytes", (double)c->row.sums);
+	all = cJSON_AddArrayToObject(o, "ranges");
+	for (uint64_t T = 1; cg_select_range(c, T, &r); T = r.to + 1)
+		cJSON_AddItemToArray(all, range(c, &r));
+	all = cJSON_AddArrayToObject(o, "cannot");
+	for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++) {
+		cJSON *x;
+
+		if (!c->why_not[p])
+			continue;
+		x = cJSON_CreateObject();
+		add_text(x, "protocol", cg_protocol_name((enum cg_protocol)p));
+		add_text(x, "why", c->why_not[p]);
+		cJSON_AddItemToArray(all, x);
+	}
+}
+
+void json_models(cJSON *doc, const struct diags *d, const struct ast *decls)
+{
+	cJSON *all = cJSON_AddArrayToObject(doc, "models");
+
+	for (const struct ast *m = decls; m; m = m->next) {
+		cJSON *o;
+
+		if (m->kind != AST_MODEL)
+			continue;
+		o = cJSON_CreateObject();
+		add_text(o, "name", m->name);
+		add_place(o, d, m->name_at);
+		cJSON_AddItemToArray(all, o);
+	}
+}
+
 /* ---- verify ---- */
 
 static void add_failure(cJSON *to, const struct vf_failure *f)

@@ -4,6 +4,7 @@
  * allocates with malloc; the caller of json_print or json_text gives the document up.
  */
 #pragma once
+#include "frontend/ast.h"
 #include "tools/pipeline.h"
 #include "tools/verify.h"
 #include <cjson/cJSON.h>
@@ -19,6 +20,12 @@ cJSON *json_kernel(const struct cg_kernel *k, enum ir_rows rows);
 
 /* A kernel of the spec before it is compiled: name and parameters. */
 cJSON *json_signature(const struct ir_func *f);
+
+/* Adds "selection": the table over T, and who cannot and why. */
+void json_selection(cJSON *kernel, const struct cg_case *c);
+
+/* Adds "models": names and places of the models among the declarations. */
+void json_models(cJSON *doc, const struct diags *d, const struct ast *decls);
 
 /* A result of verify: counts, and the failure if there is one. */
 void json_result(cJSON *to, const struct vf_result *r);

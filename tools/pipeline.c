@@ -158,11 +158,9 @@ const struct ir_func *pipe_form(struct pipe *p, const char *name, enum ir_rows r
 {
 	struct ir_pass_options o = {
 	        .tp = p->args->tp, .rows = rows, .hook = stages ? keep_stage : NULL, .ctx = p};
-	struct ir_module *m = ir_module_copy(p->before, p->a);
 
-	keep_asked_for(m, name);
 	p->rows = rows;
-	return ir_run_passes(m, &o, d) == ST_OK ? ir_func_find(m, name) : NULL;
+	return cg_fuse(p->before, name, &o, p->a, d);
 }
 
 struct cg_options pipe_options(const struct pipe *p, enum cg_protocol protocol)

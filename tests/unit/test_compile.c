@@ -252,6 +252,127 @@ static void a_caller_with_an_older_structure_gets_what_it_knows(void **state)
 	plait_code_free(code);
 }
 
+/* The protocol of kernel i; NULL: it was not compiled. */
+static const char *gets(const struct plait_compile_options *o, size_t i)
+{
+	struct plait_kernel_info k = PLAIT_KERNEL_INFO_INIT;
+	const char *protocol = NULL;
+	plait_code *code;
+
+	if (plait_compile(o, &code) == PLAIT_OK && plait_code_info(code, i, &k) == PLAIT_OK)
+		protocol = k.protocol; /* a literal of the library's */
+	plait_code_free(code);
+	return protocol;
+}
+
+static void auto_chooses_as_the_program_does(void **state)
+{
+	static const char fixed[] = "kernel k(x: bf16[T, 512] partial) -> y: bf16[T, 512] "
+	                            "replicated { deterministic; out y = all_reduce(x); }";
+	static const struct {
+		const char *text;
+		enum plait_allow multicast;
+		uint64_t rows;
+		unsigned tp;
+		const char *form, *target, *want;
+	} cases[] = {
+	        {spec, PLAIT_YES, 0, 8, NULL, NULL, "mm-twoshot"},
+	        {spec, PLAIT_NO, 0, 8, NULL, NULL, "p2p-twoshot"},
+	        {spec, PLAIT_AUTO, 0, 8, NULL, "sm_80", "p2p-twoshot"},
+	        {spec, PLAIT_YES, 1, 8, NULL, NULL, "mm-push"},
+	        {spec, PLAIT_NO, 1, 8, NULL, NULL, "push"},
+	        {spec, PLAIT_NO, 1, 8, "own", NULL, "p2p-twoshot"},
+	        {spec, PLAIT_NO, 0, 8, "all", NULL, "push"},
+	        {spec, PLAIT_YES, 0, 1, NULL, NULL, "local"},
+	        {fixed, PLAIT_YES, 0, 8, NULL, NULL, "p2p-twoshot"},
+	        {fixed, PLAIT_YES, 1, 8, NULL, NULL, "mm-push"},
+	};
+
+	struct plait_compile_options o;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		o = options(cases[i].text);
+		o.tp = cases[i].tp;
+		o.multicast = cases[i].multicast;
+		o.rows = cases[i].rows;
+		o.form = cases[i].form;
+		o.target = cases[i].target;
+		for (size_t k = 0; k < (cases[i].text == spec ? 2u : 1u); k++) {
+			const char *got = gets(&o, k);
+
+			if (!got || strcmp(got, cases[i].want) != 0)
+				fail_msg("case %zu gets %s", i, got ? got : "nothing");
+		}
+	}
+	o = options(spec);
+	assert_int_equal(setenv("PLAIT_MULTICAST", "0", 1), 0);
+	assert_string_equal(gets(&o, 0), "p2p-twoshot");
+	o.multicast = PLAIT_YES;
+	assert_string_equal(gets(&o, 0), "mm-twoshot");
+	unsetenv("PLAIT_MULTICAST");
+}
+
+static void what_no_protocol_can_do_says_why_of_each(void **state)
+{
+	static const char text[] =
+	        "kernel k(x: bf16[T, 512] partial, inout r: bf16[T, 512] carried, s: bf16[T, 512] "
+	        "sharded) -> y: bf16[T, 512] replicated\n"
+	        "{ h = all_reduce(x) + r + s; out r = h; out y = h; }";
+	struct plait_compile_options o = options(text);
+
+	(void)state;
+	o.form = "all";
+	expect(&o, PLAIT_INPUT, "sharded");
+	o.form = "round";
+	expect(&o, PLAIT_USAGE, "form 'round'");
+	o.form = NULL;
+	o.pdl = "soon";
+	expect(&o, PLAIT_USAGE, "'soon'");
+	o.pdl = NULL;
+	o.multicast = (enum plait_allow)7;
+	expect(&o, PLAIT_USAGE, "multicast '7'");
+	o = options(spec);
+	o.remarks = true;
+	o.rows = 4;
+	o.multicast = PLAIT_NO;
+	expect(&o, PLAIT_OK, "'second' gets protocol 'push' at T = 4");
+}
+
+static void launches_may_depend_and_t_may_lie_in_memory(void **state)
+{
+	struct plait_compile_options o = options(spec);
+	struct plait_arg_info a = PLAIT_ARG_INFO_INIT;
+	bool found = false;
+	plait_code *code;
+
+	(void)state;
+	o.pdl = "early";
+	o.rows_in_memory = true;
+	assert_int_equal(plait_compile(&o, &code), PLAIT_OK);
+	assert_non_null(strstr(plait_code_ptx(code, 0, NULL), "griddepcontrol.wait"));
+	for (size_t k = 0; plait_code_arg(code, 0, k, &a) == PLAIT_OK; k++) {
+		found |= a.kind == PLAIT_ARG_ROWS_PTR;
+		assert_int_not_equal(a.kind, PLAIT_ARG_ROWS);
+	}
+	assert_true(found);
+	plait_code_free(code);
+}
+
+/* What is behind the size that a caller knows is not read: not even in the padding that it had. */
+static void options_of_an_older_caller_end_where_it_says(void **state)
+{
+	struct plait_compile_options o = options(spec);
+
+	(void)state;
+	assert_int_equal(offsetof(struct plait_compile_options, rows),
+	                 (offsetof(struct plait_compile_options, remarks) + 8) / 8 * 8);
+	memset((char *)&o + offsetof(struct plait_compile_options, rows), 0x5a,
+	       sizeof o - offsetof(struct plait_compile_options, rows));
+	o.struct_size = offsetof(struct plait_compile_options, rows);
+	assert_string_equal(gets(&o, 0), "mm-twoshot");
+}
+
 static void equal_contracts_mean_equal_kernels(void **state)
 {
 	struct plait_compile_options o = options(spec);
@@ -323,6 +444,10 @@ int main(void)
 	        cmocka_unit_test(all_kernels_come_in_order_or_the_one_asked_for),
 	        cmocka_unit_test(the_facts_are_those_of_the_spec),
 	        cmocka_unit_test(a_caller_with_an_older_structure_gets_what_it_knows),
+	        cmocka_unit_test(auto_chooses_as_the_program_does),
+	        cmocka_unit_test(what_no_protocol_can_do_says_why_of_each),
+	        cmocka_unit_test(launches_may_depend_and_t_may_lie_in_memory),
+	        cmocka_unit_test(options_of_an_older_caller_end_where_it_says),
 	        cmocka_unit_test(equal_contracts_mean_equal_kernels),
 	        cmocka_unit_test(own_rows_cover_all_rows_once),
 	        cmocka_unit_test(nothing_can_be_asked_of_no_handle),

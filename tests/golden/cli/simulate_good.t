@@ -155,7 +155,7 @@ $L__BB0_9:
                    {"address": "y"}, "rank", {"u32": 1024}, "launch"]} ] }
 --- run: simulate good.json --schedules 8
 --- out
-good.json: 8 schedules on 2 ranks, no finding (1.2 million lane instructions)
+good.json: 8 schedules on 2 ranks, no finding (1.1 million lane instructions)
 --- run: simulate more.json --schedules 1
 --- status: 1
 --- out
