@@ -5,7 +5,6 @@
  */
 #include "runtime/finalize.h"
 #include "runtime/jit.h"
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,4 +127,32 @@ bool rt_finalize_all(const struct rt_finalize *f, struct rt_cubin_job *job, unsi
 	while (have)
 		pthread_join(thread[--have], NULL);
 	return !atomic_load(&p.out_of_memory);
+}
+
+static void *open_linker(void *unused)
+{
+	const struct rt_nvjitlink *lib;
+	struct arena a;
+	struct diags d;
+
+	(void)unused;
+	arena_init(&a, 0);
+	if (!setjmp(a.oom)) {
+		diags_init(&d, &a);
+		rt_nvjitlink_open(&a, &d, NULL, &lib); /* the library stays; the table does not */
+	}
+	arena_free(&a);
+	return NULL;
+}
+
+void rt_finalize_prefetch(struct rt_prefetch *p)
+{
+	p->begun = !switched_off() && pthread_create(&p->thread, NULL, open_linker, NULL) == 0;
+}
+
+void rt_finalize_prefetched(struct rt_prefetch *p)
+{
+	if (p->begun)
+		pthread_join(p->thread, NULL);
+	p->begun = false;
 }

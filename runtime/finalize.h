@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/cache.h"
 #include "runtime/code.h"
+#include <pthread.h>
 
 struct rt_cubin_job {
 	const char *ptx; /* as given */
@@ -27,3 +28,12 @@ bool rt_finalize_all(const struct rt_finalize *f, struct rt_cubin_job *job, unsi
 /* The key of a job's cubin, in `a`. */
 struct rt_bytes rt_cubin_key(const struct rt_finalize *f, const struct rt_cubin_job *job,
                              struct arena *a);
+
+/* Begins to open the linker's library, which takes long, beside what the caller does next; nothing where it
+ * will not be used.  rt_finalize_prefetched waits for the end of that. */
+struct rt_prefetch {
+	pthread_t thread;
+	bool begun;
+};
+void rt_finalize_prefetch(struct rt_prefetch *p);
+void rt_finalize_prefetched(struct rt_prefetch *p);

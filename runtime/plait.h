@@ -355,8 +355,7 @@ struct plait_stage_options {
 	size_t struct_size;
 	struct plait_compile_options compile; /* of it, tp is the communicator's and target the
 	                                         GPU's; protocol NULL: chosen for each T */
-	const void *
-	        bundle; /* instead of compile.text: a bundle's bytes (plait compile --emit bundle) */
+	const void *bundle; /* instead of compile.text: what plait compile --emit image wrote */
 	size_t bundle_len;
 	uint64_t max_rows;     /* the largest T of any launch */
 	const char *cache_dir; /* NULL: PLAIT_CACHE_DIR, else XDG_CACHE_HOME/plait; "": none */

@@ -5,6 +5,7 @@
 #include "runtime/launch.h"
 #include "runtime/build_id.h"
 #include "runtime/bundle.h"
+#include "runtime/finalize.h"
 #include "runtime/variants.h"
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct making {
 	struct rt_cache cache;
 	struct arena scratch;
 	enum status front; /* of making the image */
+	struct rt_prefetch prefetch;
 };
 
 /* ---- the machine ---- */
@@ -118,6 +120,7 @@ static void read_table(struct making *k)
 static enum status make_image(void *ctx, struct arena *a, struct rt_bytes *value)
 {
 	struct making *k = ctx;
+	rt_finalize_prefetch(&k->prefetch); /* kernels that are new have no cubins yet */
 	k->front = rt_variants_make(&k->s->image, &k->v, a);
 	*value = (struct rt_bytes){"", 0};
 	if (k->front == ST_OK)
@@ -354,6 +357,7 @@ enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_opt
 		rt_image_init(&k->s->image);
 		st = create(k, o);
 		k->s->view.diagnostics = k->s->image.code.diagnostics;
+		rt_finalize_prefetched(&k->prefetch);
 		rt_cache_close(&k->cache);
 		arena_free(&k->scratch);
 	} else {

@@ -573,6 +573,7 @@ static void the_exchange_buffer_is_for_the_rows_that_are_pushed(void **state)
 	assert_true(most > 0 && most < MOST);
 	assert_int_equal(f->w->xchg[CG_PUSH_PEER].bytes, need);
 	assert_true(plait_workspace_bytes(f->w) >= sizeof(struct cg_workspace) + need);
+	assert_int_equal(sizeof(struct cg_workspace), 34048); /* doc/embedding.md */
 	/* the granularity of the driver's, no more */
 	assert_true(plait_workspace_bytes(f->w) < sizeof(struct cg_workspace) + need + 8192);
 }
