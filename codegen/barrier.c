@@ -235,6 +235,8 @@ bool cg_barrier_exit(struct cg_emit *e)
 	if (!meet(e, &b, 1, skip))
 		return false;
 	epoch = b.epoch;
+	/* All lanes have read the word that lane 0 now writes: votes order no memory. */
+	ptx_bar_warp(f, ptx_imm(0xffffffff));
 	ptx_guard(f, e->lane0, false);
 	ptx_st(f, ptx_MODS(.space = PTX_GLOBAL), PTX_T_u32, ptx_at(b.epoch_at, 0), epoch);
 	ptx_unguard(f);

@@ -183,6 +183,42 @@ static void store_fixed(struct cg_emit *e)
 	ptx_place(e->f, skip);
 }
 
+/* The parameter's loads, by several lanes an element (2) or by all threads (3); 0: each its own. */
+static unsigned shared_loads(const struct cg_emit *e, unsigned param)
+{
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		const struct cg_value *v = &e->rp->val[i];
+
+		if (!cg_is_load(v->ir) || v->ir->param != param || !v->used)
+			continue;
+		return v->home == CG_HOME_ROW ? 3 : v->ratio > e->p->elems ? 2 : 0;
+	}
+	return 0;
+}
+
+/*
+ * One thread stores an element in place that others have loaded, too: they must have, and nothing
+ * but a barrier says so.  Behind a reduction over the row there was one.
+ */
+static void before_stores(struct cg_emit *e, unsigned level)
+{
+	unsigned most = 0;
+
+	for (unsigned l = 0; l < level; l++)
+		if (e->rp->level[l].nrow)
+			return;
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		const struct cg_value *v = &e->rp->val[i];
+
+		if (cg_is_store(v->ir) && v->level == level && shared_loads(e, v->ir->param) > most)
+			most = shared_loads(e, v->ir->param);
+	}
+	if (most == 3)
+		ptx_bar_sync(e->f, ptx_imm(0));
+	else if (most == 2)
+		ptx_bar_warp(e->f, ptx_imm(0xffffffff));
+}
+
 static void emit_level(struct cg_emit *e, const struct cg_slot *s, unsigned level)
 {
 	ptx_comment(e->f, arena_printf(e->a, "level %u", level));
@@ -196,6 +232,7 @@ static void emit_level(struct cg_emit *e, const struct cg_slot *s, unsigned leve
 		return;
 	}
 	cg_reduce_begin(e, level);
+	before_stores(e, level);
 	for (unsigned vec = 0; vec < e->p->vecs; vec++) {
 		for (unsigned pair = 0; pair < e->p->elems / 2; pair++) {
 			cg_eval_pair(e, level, vec, pair);

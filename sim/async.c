@@ -1,5 +1,6 @@
 /* Bulk copies and mbarriers: who may touch what (async.h). */
 #include "sim/async.h"
+#include "sim/order.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,6 +12,9 @@ void sim_know_join(struct sim_know *to, const struct sim_know *from)
 	for (unsigned i = 0; i < SIM_ISSUERS; i++)
 		if (from->groups[i] > to->groups[i])
 			to->groups[i] = from->groups[i];
+	for (unsigned i = 0; i < SIM_ISSUERS; i++)
+		if (from->written[i] > to->written[i])
+			to->written[i] = from->written[i];
 }
 
 void sim_async_reset(struct sim_cta *c, const struct sim_kernel *k)
@@ -31,7 +35,7 @@ struct sim_mbar *sim_mbar_at(struct sim_async *a, uint64_t at)
 }
 
 /* Completes the phase when nothing is missing any more. */
-void sim_mbar_check(struct sim *s, struct sim_mbar *m)
+void sim_mbar_check(struct sim *s, struct sim_cta *c, struct sim_mbar *m)
 {
 	if (m->pending || m->tx)
 		return;
@@ -41,6 +45,8 @@ void sim_mbar_check(struct sim *s, struct sim_mbar *m)
 		if (m->clock[0][v] > m->clock[1][v])
 			m->clock[1][v] = m->clock[0][v];
 	sim_know_join(&m->know[1], &m->know[0]);
+	if (s->race)
+		sim_race_mbar_complete(s, c, (unsigned)(m - c->async->mbar));
 	s->progress++;
 	s->wake = true;
 }

@@ -12,9 +12,10 @@
 enum { SIM_MBARS = 64, SIM_ISSUERS = 32, SIM_PIECE = 16 };
 
 struct sim_know {
-	uint32_t phases[SIM_MBARS];   /* of an mbarrier: this many are complete */
-	uint32_t groups[SIM_ISSUERS]; /* of an issuing thread: this many bulk groups have been read
+	uint32_t phases[SIM_MBARS];    /* of an mbarrier: this many are complete */
+	uint32_t groups[SIM_ISSUERS];  /* of an issuing thread: this many bulk groups have been read
 	                               */
+	uint32_t written[SIM_ISSUERS]; /* and this many are complete */
 };
 
 struct sim_mbar {
@@ -61,7 +62,8 @@ struct sim_copy { /* an agent of its own: reads pieces, then writes them, in an 
 	const struct sim_op *op;
 	unsigned lane, mbar, issuer;
 	bool load;
-	uint32_t shared, bytes, group;
+	uint32_t shared, bytes, group; /* group: of a load, its mbarrier's phase */
+	uint32_t fence;                /* rel of the thread's last proxy fence (order.h); 0: none */
 	struct sim_block *b;
 	uint64_t off;
 	uint32_t npiece, nread, nwritten, start, stride;
@@ -79,7 +81,7 @@ bool sim_async_exit(struct sim *s, struct sim_warp *w, const struct sim_op *op, 
 /* All warps of c have ended: false, with a finding, when a copy still is under way. */
 bool sim_async_end(struct sim *s, struct sim_cta *c);
 struct sim_mbar *sim_mbar_at(struct sim_async *a, uint64_t at);
-void sim_mbar_check(struct sim *s, struct sim_mbar *m);
+void sim_mbar_check(struct sim *s, struct sim_cta *c, struct sim_mbar *m);
 void sim_know_join(struct sim_know *to, const struct sim_know *from);
 
 /* ---- copy.c ---- */

@@ -3,6 +3,7 @@
  * later step written, in an order that the seed chooses.
  */
 #include "sim/async.h"
+#include "sim/order.h"
 #include <string.h>
 
 static uint32_t gcd(uint32_t a, uint32_t b)
@@ -51,6 +52,15 @@ static uint32_t piece_at(const struct sim_copy *c, uint32_t i)
 	return (uint32_t)((c->start + (uint64_t)i * c->stride) % c->npiece) * SIM_PIECE;
 }
 
+static bool race_piece(struct sim *s, const struct sim_copy *c, uint32_t at)
+{
+	const struct race_access x = {
+	        c->w,       c->op, c->lane,   c->load ? SIM_ACC_READ : SIM_ACC_WRITE,
+	        RACE_ASYNC, c,     SIM_PIECE, NULL};
+
+	return !s->race || sim_race_access(s, &x, c->b, c->off + at, SIM_PIECE);
+}
+
 static bool read_piece(struct sim *s, struct sim_copy *c)
 {
 	const uint32_t at = piece_at(c, c->nread);
@@ -58,6 +68,8 @@ static bool read_piece(struct sim *s, struct sim_copy *c)
 	        c->load ? c->b->data + c->off + at : c->w->cta->shared + c->shared + at;
 
 	if (c->load && !sim_check_defined(s, c->w, c->op, c->lane, c->b, c->off + at, SIM_PIECE))
+		return false;
+	if (c->load && !race_piece(s, c, at))
 		return false;
 	if (c->load && s->o.on_access)
 		sim_event(s, c->w, c->op, c->lane, SIM_ACC_READ, c->b, c->off + at, SIM_PIECE,
@@ -76,6 +88,8 @@ static void write_piece(struct sim *s, struct sim_copy *c)
 	c->nwritten++;
 	s->progress++;
 	if (!c->load) {
+		if (!race_piece(s, c, at))
+			return;
 		sim_store(s, c->w, c->op, c->b, c->off + at, c->data + at, SIM_PIECE);
 		if (s->o.on_access)
 			sim_event(s, c->w, c->op, c->lane, SIM_ACC_WRITE, c->b, c->off + at,
@@ -86,7 +100,7 @@ static void write_piece(struct sim *s, struct sim_copy *c)
 	for (unsigned k = 0; k < SIM_PIECE; k++)
 		cta->shared_defined[c->shared + at + k] |= SIM_SHARED_DEFINED;
 	cta->async->mbar[c->mbar].tx -= SIM_PIECE;
-	sim_mbar_check(s, &cta->async->mbar[c->mbar]);
+	sim_mbar_check(s, cta, &cta->async->mbar[c->mbar]);
 }
 
 void sim_copies_advance(struct sim *s)
@@ -111,6 +125,8 @@ void sim_copies_advance(struct sim *s)
 			}
 		}
 		if (c->nwritten == c->npiece) {
+			if (s->race)
+				sim_rel_put(s, c->fence);
 			s->free_copy = c;
 			s->copy[i] = s->copy[--s->ncopy];
 		}

@@ -1,5 +1,6 @@
 /* CTAs: start with fresh registers and shared memory, barriers, end. */
 #include "sim/async.h"
+#include "sim/order.h"
 #include <string.h>
 
 static struct sim_cta *cta_new(struct sim *s, const struct sim_kernel *k)
@@ -92,6 +93,7 @@ static void warp_reset(struct sim_warp *w, const struct sim_kernel *k, unsigned 
 	w->stop_pc = UINT32_MAX;
 	w->waiting = w->parked = 0;
 	w->torn = 0;
+	w->late = NULL;
 	w->replica = w->npoll = w->next_poll = 0;
 	w->count = w->loads = w->stores = w->strong = 0;
 	w->state = SIM_DONE;
@@ -122,8 +124,11 @@ void sim_cta_start(struct sim *s, struct sim_launch *l, unsigned index)
 	c->nwarp = (l->block + SIM_LANES - 1) / SIM_LANES;
 	c->done = 0;
 	c->exited = 0;
+	c->triggered = false;
 	memset(c->barrier, 0, sizeof c->barrier);
 	shared_reset(c, k);
+	if (s->race)
+		sim_race_cta_start(s, c);
 	c->next = l->resident;
 	l->resident = c;
 	for (unsigned i = 0; i < c->nwarp; i++) {
@@ -150,6 +155,9 @@ static void cta_done(struct sim *s, struct sim_cta *c)
 	c->next = k->pool;
 	k->pool = c;
 	s->rank[l->rank].resident--;
+	l->triggered += !c->triggered;
+	if (s->race)
+		sim_race_cta_end(s, c);
 	if (++l->ended == l->grid)
 		sim_launch_done(s, l);
 }

@@ -1,6 +1,7 @@
 /* Atomics on one address: lanes one after the other, in order. */
 #include "sim/exec.h"
 #include "sim/move.h"
+#include "sim/order.h"
 #include "sim/rmw.h"
 
 static uint64_t lane_value(const struct sim_warp *w, const struct sim_op *op, uint32_t o,
@@ -24,6 +25,12 @@ static uint64_t updated(struct sim_warp *w, const struct sim_op *op, unsigned i,
 	default:
 		return sim_reduce(op->insn->mod.red, op->type, old, b);
 	}
+}
+
+/* A compare-and-swap that found another value only reads. */
+static bool failed(const struct sim_warp *w, const struct sim_op *op, unsigned i, uint64_t old)
+{
+	return old != (lane_value(w, op, op->a, i) & ~UINT64_C(0) >> (64 - 8 * op->size));
 }
 
 static void give(struct sim_warp *w, const struct sim_op *op, unsigned i, uint64_t old)
@@ -57,11 +64,16 @@ static enum sim_step atomic_global(struct sim *s, struct sim_warp *w, const stru
 {
 	uint64_t off, old = 0, now;
 	struct sim_block *b = sim_check_addr(s, w, op, i, addr, op->size, false, &off);
+	bool reads;
 
 	if (!b || !sim_check_defined(s, w, op, i, b, off, op->size))
 		return SIM_STEP_STOP;
 	old = sim_get(b->data + off, op->size);
 	now = updated(w, op, i, old);
+	reads = op->insn->op == PTX_atom_cas && failed(w, op, i, old);
+	if (!sim_race_lane(s, w, op, i, b, off, op->size, reads ? SIM_ACC_READ : SIM_ACC_RMW,
+	                   RACE_GENERIC, reads ? NULL : (uint8_t *)&now))
+		return SIM_STEP_STOP;
 	if (now != old) {
 		sim_store(s, w, op, b, off, &now, op->size);
 		*changed = true;

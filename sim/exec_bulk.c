@@ -2,6 +2,7 @@
 #include "sim/async.h"
 #include "sim/exec.h"
 #include "sim/lanes.h"
+#include "sim/order.h"
 #include <inttypes.h>
 
 static uint64_t shared_addr(const struct sim_op *op, uint64_t addr)
@@ -138,7 +139,9 @@ static enum sim_step arrive(struct sim *s, struct sim_warp *w, const struct sim_
 			d[i] = m->phase;
 		m->pending--;
 		release(w, m);
-		sim_mbar_check(s, m);
+		if (s->race)
+			sim_race_mbar_arrive(s, w, (unsigned)(m - w->cta->async->mbar));
+		sim_mbar_check(s, w->cta, m);
 	}
 	sim_note_store(s, w);
 	return SIM_STEP_NEXT;
@@ -179,6 +182,8 @@ static enum sim_step test(struct sim *s, struct sim_warp *w, const struct sim_op
 		over |= (uint32_t)yes << i;
 		if (yes)
 			acquire(w, m);
+		if (yes && s->race)
+			sim_race_mbar_wait(s, w, (unsigned)(m - w->cta->async->mbar));
 		seen[i] = m->phase;
 		addr[i] += SIM_SHARED_WINDOW;
 	}
@@ -262,6 +267,14 @@ static bool check_global_fence(struct sim *s, struct sim_warp *w, const struct s
 	return false;
 }
 
+/* The thread's last proxy fence: what its copies see. */
+static uint32_t fence_of(struct sim *s, const struct sim_warp *w, unsigned lane)
+{
+	if (!s->race)
+		return 0;
+	return sim_rel_ref(s->race, w->cta->race->lane[sim_thread(w, lane)].async);
+}
+
 static bool load_one(struct sim *s, struct sim_warp *w, const struct sim_op *op, unsigned i)
 {
 	struct sim_cta *c = w->cta;
@@ -285,6 +298,8 @@ static bool load_one(struct sim *s, struct sim_warp *w, const struct sim_op *op,
 		return false;
 	}
 	x.mbar = (unsigned)(m - c->async->mbar);
+	x.group = m->phase;
+	x.fence = fence_of(s, w, i);
 	mark(c, &x, SIM_PIECE_FILLED, x.mbar, m->phase, op->insn->line);
 	return sim_copy_new(s, &x);
 }
@@ -346,6 +361,7 @@ static bool store_one(struct sim *s, struct sim_warp *w, const struct sim_op *op
 	own->open++;
 	own->line = op->insn->line;
 	x.group = own->groups;
+	x.fence = fence_of(s, w, i);
 	mark(w->cta, &x, SIM_PIECE_READ, x.issuer, x.group, op->insn->line);
 	return sim_copy_new(s, &x);
 }
@@ -401,6 +417,8 @@ static enum sim_step wait_groups(struct sim *s, struct sim_warp *w, const struct
 			*known = first;
 		if (!read && first > x->complete)
 			x->complete = first;
+		if (!read && first > a->know[w->index].written[k])
+			a->know[w->index].written[k] = first;
 	}
 	if (!left)
 		return SIM_STEP_NEXT;
@@ -427,6 +445,8 @@ static enum sim_step proxy_fence(struct sim *s, struct sim_warp *w, const struct
 {
 	struct sim_async *a = w->cta->async;
 
+	if (global && s->race)
+		sim_race_async_fence(s, w, op, mask);
 	SIM_EACH (i, mask) {
 		const unsigned t = sim_thread(w, i);
 

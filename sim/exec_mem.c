@@ -2,6 +2,7 @@
 #include "sim/async.h"
 #include "sim/exec.h"
 #include "sim/move.h"
+#include "sim/order.h"
 
 static enum sim_step load_param(struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 {
@@ -43,15 +44,17 @@ static bool check_nc(struct sim *s, struct sim_warp *w, const struct sim_op *op,
 	return true;
 }
 
-static enum sim_step load_global(struct sim *s, struct sim_warp *w, const struct sim_op *op,
-                                 uint32_t mask, const uint64_t *addr)
+enum sim_step sim_load_global(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                              uint32_t mask, const uint64_t *addr)
 {
 	const unsigned n = op->nv * (unsigned)op->size;
 	uint64_t seen[SIM_LANES] = {0};
+	uint8_t buf[64];
 
 	SIM_EACH (i, mask) {
 		uint64_t off;
 		struct sim_block *b = sim_check_addr(s, w, op, i, addr[i], n, false, &off);
+		const uint8_t *from;
 
 		if (!b || !sim_check_defined(s, w, op, i, b, off, n))
 			return SIM_STEP_STOP;
@@ -59,11 +62,15 @@ static enum sim_step load_global(struct sim *s, struct sim_warp *w, const struct
 			return SIM_STEP_STOP;
 		if (op->insn->mod.nc)
 			note_nc(s, w, op, b, off, n);
-		sim_load_lane(w, op, i, b->data + off);
+		from = b->data + off;
+		if (s->o.weak && op->strong)
+			from = memcpy(buf, from, n);
+		if (!sim_race_lane(s, w, op, i, b, off, n, SIM_ACC_READ, RACE_GENERIC, buf))
+			return SIM_STEP_STOP;
+		sim_load_lane(w, op, i, from);
 		if (op->strong)
 			for (unsigned k = 0; k < op->nv; k++)
-				seen[i] = seen[i] * 31 +
-				          sim_get(b->data + off + k * op->size, op->size);
+				seen[i] = seen[i] * 31 + sim_get(from + k * op->size, op->size);
 		if (s->o.on_access)
 			sim_event(s, w, op, i, SIM_ACC_READ, b, off, n, false);
 	}
@@ -91,6 +98,9 @@ static enum sim_step store_torn(struct sim *s, struct sim_warp *w, const struct 
 		if (!b)
 			return SIM_STEP_STOP;
 		sim_store_lane(w, op, i, buf);
+		if (!sim_race_lane(s, w, op, i, b, off + k * op->size, op->size, SIM_ACC_WRITE,
+		                   RACE_GENERIC, buf + k * op->size))
+			return SIM_STEP_STOP;
 		sim_store(s, w, op, b, off + k * op->size, buf + k * op->size, op->size);
 		if (s->o.on_access)
 			sim_event(s, w, op, i, SIM_ACC_WRITE, b, off + k * op->size, op->size,
@@ -127,12 +137,22 @@ static enum sim_step store_global(struct sim *s, struct sim_warp *w, const struc
 		if (!b)
 			return SIM_STEP_STOP;
 		sim_store_lane(w, op, i, buf);
+		if (!sim_race_lane(s, w, op, i, b, off, n, SIM_ACC_WRITE, RACE_GENERIC, buf))
+			return SIM_STEP_STOP;
 		sim_store(s, w, op, b, off, buf, n);
 		if (s->o.on_access)
 			sim_event(s, w, op, i, SIM_ACC_WRITE, b, off, n, false);
 	}
 	sim_note_store(s, w);
-	return SIM_STEP_NEXT;
+	return w->late ? SIM_STEP_YIELD : SIM_STEP_NEXT; /* others may see it before the load */
+}
+
+static enum sim_step load_global(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                                 uint32_t mask, const uint64_t *addr)
+{
+	if (s->o.weak && sim_late_begin(s, w, op, mask, addr))
+		return SIM_STEP_YIELD;
+	return sim_load_global(s, w, op, mask, addr);
 }
 
 static enum sim_step load_shared(struct sim *s, struct sim_warp *w, const struct sim_op *op,
@@ -188,7 +208,7 @@ static enum sim_step by_space(struct sim *s, struct sim_warp *w, const struct si
 	}
 	if (in_shared)
 		r = shared(s, w, op, in_shared, addr);
-	if (mask & ~in_shared && r == SIM_STEP_NEXT)
+	if (mask & ~in_shared && r != SIM_STEP_STOP)
 		r = global(s, w, op, mask & ~in_shared, addr);
 	return r;
 }

@@ -4,13 +4,16 @@
  */
 #include "sim/exec.h"
 #include "sim/move.h"
+#include "sim/order.h"
 #include "sim/rmw.h"
 #include "sim/switch.h"
+#include <string.h>
 
 enum sim_step exec_mm_ld(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 {
 	const unsigned n = op->nv * (unsigned)op->size;
 	uint64_t addr[SIM_LANES] = {0}, seen[SIM_LANES] = {0};
+	uint8_t buf[SIM_MAX_RANKS][32];
 
 	SIM_EACH (i, mask) {
 		uint64_t off, key, sum[8];
@@ -25,6 +28,11 @@ enum sim_step exec_mm_ld(struct sim *s, struct sim_warp *w, const struct sim_op 
 			if (!sim_check_defined(s, w, op, i, b->replica[r], off, n))
 				return SIM_STEP_STOP;
 			from[r] = b->replica[r]->data + off;
+			if (s->o.weak && op->strong)
+				from[r] = memcpy(buf[r], from[r], n);
+			if (!sim_race_lane(s, w, op, i, b->replica[r], off, n, SIM_ACC_READ,
+			                   RACE_MULTI, buf[r]))
+				return SIM_STEP_STOP;
 			if (s->o.on_access)
 				sim_event(s, w, op, i, SIM_ACC_READ, b->replica[r], off, n, true);
 		}
@@ -87,14 +95,15 @@ static bool reach(struct sim *s, struct sim_warp *w, const struct sim_op *op, ui
 
 	SIM_EACH (i, mask) {
 		struct sim_block *b = x->b[i]->replica[rank];
-		const uint8_t *bytes = x->bytes[i];
-		uint8_t sum[32];
+		uint8_t bytes[32];
 
-		if (red) {
-			if (!reduce_lane(s, w, op, i, b, x, sum))
-				return false;
-			bytes = sum;
-		}
+		memcpy(bytes, x->bytes[i], sizeof bytes);
+		if (red && !reduce_lane(s, w, op, i, b, x, bytes))
+			return false;
+		if (!sim_race_lane(s, w, op, i, b, x->off[i] + (torn ? k * op->size : 0),
+		                   torn ? op->size : n, red ? SIM_ACC_RMW : SIM_ACC_WRITE,
+		                   RACE_MULTI, bytes + (torn ? k * op->size : 0)))
+			return false;
 		if (torn)
 			sim_store(s, w, op, b, x->off[i] + (size_t)(k * op->size),
 			          bytes + (size_t)(k * op->size), op->size);

@@ -3,6 +3,7 @@
 #include "sim/async.h"
 #include "sim/exec.h"
 #include "sim/lanes.h"
+#include "sim/order.h"
 #include <string.h>
 
 /* The active lanes with a guard that holds are `mask`; the lanes that are missing run behind, or
@@ -178,6 +179,8 @@ enum sim_step exec_fence(struct sim *s, struct sim_warp *w, const struct sim_op 
 {
 	if (w->cta->async && op->insn->mod.order != PTX_RELEASE && op->insn->mod.scope >= PTX_GPU)
 		w->cta->async->acquires++;
+	if (s->race)
+		sim_race_fence(s, w, op, mask);
 	note(s, w, op, mask, SIM_ACC_FENCE);
 	return SIM_STEP_NEXT;
 }
@@ -185,6 +188,8 @@ enum sim_step exec_fence(struct sim *s, struct sim_warp *w, const struct sim_op 
 enum sim_step exec_fence_alias(struct sim *s, struct sim_warp *w, const struct sim_op *op,
                                uint32_t mask)
 {
+	if (s->race)
+		sim_race_alias(s, w, op, mask);
 	note(s, w, op, mask, SIM_ACC_FENCE);
 	return SIM_STEP_NEXT;
 }
@@ -199,21 +204,34 @@ enum sim_step exec_nanosleep(struct sim *s, struct sim_warp *w, const struct sim
 	return SIM_STEP_YIELD;
 }
 
-/* Launches of a stream run one after the other, so there is nothing to wait for and no early start.
- */
+/* Until the launch heads its stream, the one before it has not ended. */
 enum sim_step exec_gdc_wait(struct sim *s, struct sim_warp *w, const struct sim_op *op,
                             uint32_t mask)
 {
+	const struct sim_launch *l = w->cta->launch;
+
+	if (s->rank[l->rank].stream[l->stream] != l) {
+		sim_set_state(s, w, SIM_AT_GRID);
+		return SIM_STEP_BLOCK;
+	}
+	if (s->race)
+		sim_race_grid_wait(s, w, mask);
 	note(s, w, op, mask, SIM_ACC_FENCE);
 	return SIM_STEP_NEXT;
 }
 
+/* A CTA lets dependents start when one of its threads does (or when it ends). */
 enum sim_step exec_gdc_launch(struct sim *s, struct sim_warp *w, const struct sim_op *op,
                               uint32_t mask)
 {
-	(void)s;
-	(void)w;
+	struct sim_cta *c = w->cta;
+
 	(void)op;
 	(void)mask;
+	if (!c->triggered) {
+		c->triggered = true;
+		c->launch->triggered++;
+		s->progress++;
+	}
 	return SIM_STEP_NEXT;
 }

@@ -26,6 +26,11 @@ struct sim_op;
 struct sim_warp;
 struct sim_async;
 struct sim_copy;
+struct sim_race;
+struct race_cta;
+struct race_launch;
+struct race_cell;
+struct sim_explore;
 
 /* What an instruction did to its warp. */
 enum sim_step {
@@ -97,6 +102,7 @@ struct sim_kernel {
 	uint32_t *param_off;
 	uint32_t param_bytes;
 	struct sim_cta *pool; /* finished CTAs, to be used again */
+	uint32_t race_number; /* in sim_race.kernel */
 };
 
 /* ---- memory ---- */
@@ -114,6 +120,7 @@ struct sim_block {
 	uint16_t last_write;
 	bool written;                             /* by a kernel, ever */
 	bool watched;                             /* a waiting warp polls it */
+	struct race_cell **shadow;                /* pages of it; NULL: no races are looked for */
 	struct sim_block *replica[SIM_MAX_RANKS]; /* of a multicast block */
 };
 
@@ -139,7 +146,13 @@ struct sim_back { /* what a backward branch saw when it was last taken */
 	bool seen;
 };
 
-enum sim_state { SIM_READY, SIM_WAITING, SIM_AT_BARRIER, SIM_DONE };
+enum sim_state {
+	SIM_READY,
+	SIM_WAITING,
+	SIM_AT_BARRIER,
+	SIM_AT_GRID, /* waits for the launches before to end */
+	SIM_DONE
+};
 
 struct sim_warp {
 	struct sim_cta *cta;
@@ -152,11 +165,14 @@ struct sim_warp {
 	uint32_t lane_pc[SIM_LANES];
 	unsigned index, where; /* in the CTA; in the list of its state */
 	enum sim_state state;
-	unsigned barrier;   /* SIM_AT_BARRIER: which one */
-	unsigned replica;   /* of a multimem access under way */
-	uint64_t order_key; /* of its order of replicas */
-	unsigned torn;      /* elements of a torn store that are written */
-	int64_t priority;   /* SIM_PCT: the highest runs */
+	unsigned barrier;          /* SIM_AT_BARRIER: which one */
+	unsigned replica;          /* of a multimem access under way */
+	uint64_t order_key;        /* of its order of replicas */
+	unsigned torn;             /* elements of a torn store that are written */
+	const struct sim_op *late; /* weak memory: a load that is still to be made; NULL: none */
+	uint32_t late_mask;
+	uint64_t late_addr[SIM_LANES];
+	int64_t priority; /* SIM_PCT: the highest runs */
 	uint64_t count, loads, stores, strong;
 	struct sim_back *back;
 	struct sim_poll poll[SIM_POLLS];
@@ -175,6 +191,7 @@ struct sim_cta {
 	struct sim_launch *launch;
 	unsigned index, nwarp, done;
 	uint32_t exited; /* mask of warps */
+	bool triggered;  /* it has let dependents start */
 	struct sim_barrier barrier[SIM_BARRIERS];
 	uint8_t *shared;
 	uint8_t *shared_defined; /* a byte a byte: bit 0 belongs to a variable, bit 1 defined */
@@ -183,6 +200,7 @@ struct sim_cta {
 	uint32_t clock[SIM_MAX_WARPS];               /* counts a warp's barriers */
 	uint32_t seen[SIM_MAX_WARPS][SIM_MAX_WARPS]; /* [w][v]: v's clock that w is ordered after */
 	struct sim_warp *warp[SIM_MAX_WARPS];
+	struct race_cta *race; /* NULL: no races are looked for */
 	struct sim_cta *next;
 };
 
@@ -192,6 +210,11 @@ struct sim_launch {
 	uint32_t dynamic;      /* bytes of dynamic shared memory */
 	unsigned begun, ended; /* CTAs */
 	bool started;
+	bool programmatic;  /* it may start before the item before it has ended */
+	bool over;          /* all its CTAs have ended, and it is not yet its turn to */
+	unsigned triggered; /* CTAs that let dependents start, or have ended */
+	unsigned race_turn;
+	struct race_launch *race;
 	uint64_t start_at; /* step, once it heads its stream; UINT64_MAX: not yet known */
 	uint16_t when;     /* count of launches started, this one included */
 	uint32_t *order;
@@ -239,8 +262,11 @@ struct sim {
 	unsigned changes;      /* that are left */
 	uint64_t pct_progress; /* and `progress` when last looked at, and turns without any since */
 	unsigned pct_idle;
-	int64_t lowest;   /* SIM_PCT: no priority is lower */
-	bool lazy_copies; /* SIM_PCT: bulk copies get on when nobody else can */
+	int64_t lowest;              /* SIM_PCT: no priority is lower */
+	bool lazy_copies;            /* SIM_PCT: bulk copies get on when nobody else can */
+	struct sim_race *race;       /* NULL: none are looked for */
+	struct sim_explore *explore; /* who makes the choices; NULL: the generator */
+	bool fresh;                  /* weak memory: reads see the last write */
 };
 
 /* ---- mem.c, shared.c ---- */
@@ -306,6 +332,16 @@ void sim_watch(struct sim *s, struct sim_warp *w);
 void sim_wake_line(struct sim *s, uint64_t addr, unsigned n);
 void sim_wake_all(struct sim *s);
 
+/* ---- late.c: loads that are made later than their place (weak memory) ---- */
+/* Puts the load off, if it may be and the choice falls so. */
+bool sim_late_begin(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask,
+                    const uint64_t *addr);
+/* Makes it, when `op`, for the lanes in mask, may not come before it.  false: a finding. */
+bool sim_late_before(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask);
+/* exec_mem.c */
+enum sim_step sim_load_global(struct sim *s, struct sim_warp *w, const struct sim_op *op,
+                              uint32_t mask, const uint64_t *addr);
+
 /* ---- cta.c ---- */
 void sim_cta_start(struct sim *s, struct sim_launch *l, unsigned index);
 /* All lanes of w have ended.  false: a finding. */
@@ -315,8 +351,11 @@ enum sim_step sim_barrier_arrive(struct sim *s, struct sim_warp *w, const struct
 
 /* ---- sched.c ---- */
 void sim_set_state(struct sim *s, struct sim_warp *w, enum sim_state state);
+/* All its CTAs have ended; where it does not head its stream yet, that is noted. */
 void sim_launch_done(struct sim *s, struct sim_launch *l);
 uint64_t sim_random(struct sim *s);
+/* One of n, where a search makes the choices. */
+unsigned sim_choose(struct sim *s, unsigned n);
 
 /* A hash for choices that must not depend on the schedule: of a key and the seed. */
 static inline uint64_t sim_mix(uint64_t h, uint64_t v)

@@ -3,7 +3,7 @@
  * what, which bytes are defined.  An address says its allocation in the bits from SIM_ADDR_SHIFT
  * up, so that arithmetic that leaves an allocation cannot land in another by accident.
  */
-#include "sim/internal.h"
+#include "sim/order.h"
 #include <string.h>
 
 static struct sim_block *block_new(struct sim *s, unsigned rank, uint64_t bytes, const char *name)
@@ -30,6 +30,8 @@ uint64_t sim_alloc(struct sim *s, unsigned rank, uint64_t bytes, const char *nam
 	b->defined = arena_array(s->arena, bytes / 64 + 1, sizeof *b->defined);
 	b->writer = arena_array(s->arena, bytes / 2 + 1, sizeof *b->writer);
 	b->when = arena_array(s->arena, bytes / 2 + 1, sizeof *b->when);
+	if (s->race)
+		b->shadow = sim_race_shadow(s, bytes);
 	return b->addr;
 }
 
@@ -106,6 +108,7 @@ bool sim_write(struct sim *s, uint64_t addr, const void *p, uint64_t n)
 		return false;
 	if (!n)
 		return true;
+	sim_race_host(s, b, off, n, true);
 	memcpy(b->data + off, p, n);
 	set_defined(b, off, n, true);
 	if (b->written)
@@ -119,8 +122,10 @@ bool sim_read(struct sim *s, uint64_t addr, void *p, uint64_t n)
 	uint64_t off;
 	struct sim_block *b = host_block(s, addr, n, &off);
 
-	if (b && n)
+	if (b && n) {
+		sim_race_host(s, b, off, n, false);
 		memcpy(p, b->data + off, n);
+	}
 	return b != NULL;
 }
 

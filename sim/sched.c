@@ -7,6 +7,7 @@
  * changes anything, that is a deadlock.
  */
 #include "sim/async.h"
+#include "sim/order.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -41,6 +42,8 @@ struct sim *sim_new(struct arena *a, const struct sim_options *o)
 	s->change_at = UINT64_C(1) << (4 + sim_random(s) % 14);
 	s->lazy_copies = sim_random(s) & 1;
 	s->tail = &s->findings;
+	if (s->o.races)
+		sim_race_new(s);
 	for (unsigned r = 0; r < s->o.ranks; r++)
 		for (unsigned t = 0; t < SIM_STREAMS; t++)
 			s->rank[r].tail[t] = &s->rank[r].stream[t];
@@ -107,9 +110,10 @@ void sim_launch(struct sim *s, unsigned rank, unsigned stream, const struct sim_
 	sim_launch_dynamic(s, rank, stream, k, grid, block, 0, params, param_bytes);
 }
 
-void sim_launch_dynamic(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
-                        unsigned grid, unsigned block, uint32_t shared_bytes, const void *params,
-                        uint32_t param_bytes)
+/* Checks and queues a launch; NULL: a finding says what is wrong with it. */
+static struct sim_launch *launch(struct sim *s, unsigned rank, unsigned stream,
+                                 const struct sim_kernel *k, unsigned grid, unsigned block,
+                                 uint32_t shared_bytes, const void *params, uint32_t param_bytes)
 {
 	const unsigned most = k && k->fn->maxntid ? k->fn->maxntid : SIM_MAX_WARPS * SIM_LANES;
 	struct sim_launch *l;
@@ -118,7 +122,7 @@ void sim_launch_dynamic(struct sim *s, unsigned rank, unsigned stream, const str
 		sim_found_at(s, rank, SIM_PARAM, NULL,
 		             "launch on rank %u, stream %u: there are %u ranks, %d streams%s", rank,
 		             stream, s->o.ranks, SIM_STREAMS, k ? "" : ", and no kernel was given");
-		return;
+		return NULL;
 	}
 	if (!block || block > most || param_bytes != k->param_bytes) {
 		sim_found_at(s, rank, SIM_PARAM, NULL,
@@ -126,14 +130,14 @@ void sim_launch_dynamic(struct sim *s, unsigned rank, unsigned stream, const str
 		             "takes 1 to %u "
 		             "threads and %u bytes",
 		             k->fn->name, block, param_bytes, most, k->param_bytes);
-		return;
+		return NULL;
 	}
 	if (shared_bytes > sim_most_dynamic(k)) {
 		sim_found_at(
 		        s, rank, SIM_PARAM, NULL,
 		        "'%s' launched with %u bytes of dynamic shared memory; it takes up to %u",
 		        k->fn->name, shared_bytes, sim_most_dynamic(k));
-		return;
+		return NULL;
 	}
 	l = arena_new(s->arena, struct sim_launch);
 	l->kernel = k;
@@ -145,19 +149,54 @@ void sim_launch_dynamic(struct sim *s, unsigned rank, unsigned stream, const str
 	l->params = arena_alloc(s->arena, param_bytes + 1);
 	memcpy(l->params, params, param_bytes);
 	queue(s, l);
+	return l;
+}
+
+void sim_launch_dynamic(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
+                        unsigned grid, unsigned block, uint32_t shared_bytes, const void *params,
+                        uint32_t param_bytes)
+{
+	launch(s, rank, stream, k, grid, block, shared_bytes, params, param_bytes);
+}
+
+void sim_launch_early(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
+                      unsigned grid, unsigned block, uint32_t shared_bytes, const void *params,
+                      uint32_t param_bytes)
+{
+	struct sim_launch *l =
+	        launch(s, rank, stream, k, grid, block, shared_bytes, params, param_bytes);
+
+	if (l)
+		l->programmatic = true;
+}
+
+/* The stream's next launch has waited in its threads for this moment. */
+static void wake_grid(struct sim *s, const struct sim_launch *l)
+{
+	for (const struct sim_cta *c = l ? l->resident : NULL; c; c = c->next)
+		for (unsigned i = 0; i < c->nwarp; i++)
+			if (c->warp[i]->state == SIM_AT_GRID)
+				sim_set_state(s, c->warp[i], SIM_READY);
 }
 
 void sim_launch_done(struct sim *s, struct sim_launch *l)
 {
 	struct sim_rank *r = &s->rank[l->rank];
 
+	s->progress++;
+	if (r->stream[l->stream] != l) {
+		l->over = true;
+		return;
+	}
+	if (s->race)
+		sim_race_launch_end(s, l);
 	r->stream[l->stream] = l->next;
 	if (!l->next)
 		r->tail[l->stream] = &r->stream[l->stream];
 	r->finished++;
 	s->pending--;
-	s->progress++;
 	s->stats.launches += !l->host;
+	wake_grid(s, l->next);
 }
 
 /* In which order the CTAs of a launch start. */
@@ -177,40 +216,75 @@ static void order_ctas(struct sim *s, struct sim_launch *l)
 	}
 }
 
-/* Steps before a rank's first item; the others follow at once. */
+/* Steps before a rank's first item; the others follow at once, but for what a programmatic launch is
+ * behind: that comes late. */
 static uint64_t start_delay(struct sim *s, const struct sim_launch *l)
 {
-	return l->number == 0 && s->o.max_start_delay ? sim_random(s) % (s->o.max_start_delay + 1)
-	                                              : 0;
+	uint64_t most = l->number == 0 ? s->o.max_start_delay : 0;
+
+	if (l->host && l->next && l->next->programmatic && s->o.schedule != SIM_ROUND_ROBIN &&
+	    !most)
+		most = 4096;
+	return most ? sim_random(s) % (most + 1) : 0;
+}
+
+static void start(struct sim *s, struct sim_launch *l)
+{
+	struct sim_rank *r = &s->rank[l->rank];
+
+	if (!l->started) {
+		l->started = true;
+		l->when = ++s->started;
+		order_ctas(s, l);
+		if (s->race)
+			sim_race_launch_start(s, l);
+	}
+	while (l->begun < l->grid && (!s->o.resident || r->resident < s->o.resident))
+		sim_cta_start(s, l, l->order[l->begun++]);
+}
+
+/* A programmatic launch behind one that runs, or that is a host function to come. */
+static void start_dependent(struct sim *s, const struct sim_launch *l)
+{
+	if (l->next && l->next->programmatic &&
+	    (l->host || (l->started && l->triggered == l->grid)))
+		start(s, l->next);
+}
+
+static void run_host(struct sim *s, struct sim_launch *l)
+{
+	if (s->race)
+		sim_race_host_begin(s, l->rank, l->stream);
+	s->stopped |= !l->host(l->host_ctx, s, l->rank);
+	if (s->race)
+		sim_race_host_end(s);
+	s->stopped |= s->findings != NULL;
+	sim_launch_done(s, l);
 }
 
 /* Starts what may start at the head of a stream. */
 static void advance_stream(struct sim *s, unsigned rank, unsigned stream)
 {
-	struct sim_rank *r = &s->rank[rank];
 	struct sim_launch *l;
 
-	while ((l = r->stream[stream])) {
+	while ((l = s->rank[rank].stream[stream])) {
 		if (l->start_at == UINT64_MAX)
 			l->start_at = s->steps + start_delay(s, l);
-		if (s->steps < l->start_at)
+		if (s->steps < l->start_at && !l->started) {
+			start_dependent(s, l);
 			return;
+		}
 		if (l->host) {
-			s->stopped |= !l->host(l->host_ctx, s, rank);
-			sim_launch_done(s, l);
+			run_host(s, l);
 			if (s->stopped)
 				return;
 			continue;
 		}
-		if (!l->started) {
-			l->started = true;
-			l->when = ++s->started;
-			order_ctas(s, l);
-		}
-		while (l->begun < l->grid && (!s->o.resident || r->resident < s->o.resident))
-			sim_cta_start(s, l, l->order[l->begun++]);
-		if (l->grid)
+		start(s, l);
+		if (l->grid && !l->over) {
+			start_dependent(s, l);
 			return;
+		}
 		sim_launch_done(s, l);
 	}
 }
@@ -383,6 +457,8 @@ bool sim_run(struct sim *s)
 	unsigned idle = 0;
 	uint64_t seen = s->progress, changed = s->progress, changed_at = s->steps;
 
+	if (s->race)
+		sim_race_run(s);
 	while (!s->findings && !s->stopped && s->pending) {
 		size_t ready;
 
@@ -417,4 +493,9 @@ bool sim_run(struct sim *s)
 struct sim_stats sim_stats(const struct sim *s)
 {
 	return s->stats;
+}
+
+unsigned sim_choose(struct sim *s, unsigned n)
+{
+	return (unsigned)(sim_random(s) % n);
 }

@@ -5,6 +5,7 @@
  * another.
  */
 #include "sim/async.h"
+#include "sim/order.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -210,4 +211,6 @@ void sim_shared_barrier(struct sim_cta *c, uint32_t warps)
 		memcpy(c->seen[j], most, sizeof most);
 	if (c->async)
 		sim_async_barrier(c, warps);
+	if (c->race)
+		sim_race_barrier(c->launch->kernel->sim, c, warps);
 }

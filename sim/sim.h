@@ -42,6 +42,15 @@ enum sim_sum {
 extern const char
         *const sim_sum_name[SIM_NSUMS]; /* "rank-order", "permuted", "exact", "faithful" */
 
+/*
+ * Which races are looked for.  FORMAL is the PTX memory model, where strong multimem and strong
+ * unicast accesses of the same bytes cohere.  HW takes kernel boundaries for fences of all that
+ * strong accesses carry, and aliases for one address.  STRICT asks for an alias fence on the
+ * reader's side, unless its kernel began after the write.
+ */
+enum sim_races { SIM_RACES_OFF, SIM_RACES_HW, SIM_RACES_FORMAL, SIM_RACES_STRICT, SIM_NRACES };
+extern const char *const sim_races_name[SIM_NRACES]; /* "off", "hw", "formal", "strict" */
+
 struct sim_access;
 struct sim_options {
 	unsigned ranks; /* 1..SIM_MAX_RANKS */
@@ -61,6 +70,9 @@ struct sim_options {
 	uint64_t max_steps;       /* warp instructions; 0: a large default */
 	bool jump_time; /* when nothing can progress, advance %globaltimer so that time-outs fire,
 	                   instead of reporting a deadlock */
+	enum sim_races races;
+	bool weak; /* strong accesses see and order writes as weak memory lets them; races not off
+	            */
 	/* events, for checkers to come (races, weak memory); NULL: none */
 	void (*on_access)(void *ctx, const struct sim_access *e);
 	void *ctx;
@@ -121,6 +133,15 @@ void sim_launch(struct sim *s, unsigned rank, unsigned stream, const struct sim_
 void sim_launch_dynamic(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
                         unsigned grid, unsigned block, uint32_t shared_bytes, const void *params,
                         uint32_t param_bytes);
+
+/*
+ * The same as a programmatic dependent launch: its CTAs may start as soon as all CTAs of the launch
+ * before it have let dependents start (griddepcontrol.launch_dependents) or ended, or before a host
+ * function that it follows is called; griddepcontrol.wait waits for that to end.
+ */
+void sim_launch_early(struct sim *s, unsigned rank, unsigned stream, const struct sim_kernel *k,
+                      unsigned grid, unsigned block, uint32_t shared_bytes, const void *params,
+                      uint32_t param_bytes);
 
 /*
  * Queues a host function on a rank's stream: it is called when all that was queued there before it

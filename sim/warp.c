@@ -112,6 +112,8 @@ static enum sim_step step(struct sim *s, struct sim_warp *w, const struct sim_op
 	uint32_t mask = w->active;
 	enum sim_step r;
 
+	if (op->guard && w->late && !sim_late_before(s, w, op, mask))
+		return SIM_STEP_STOP;
 	if (op->guard) {
 		uint32_t p = w->pred[op->guard - 1];
 
@@ -121,12 +123,16 @@ static enum sim_step step(struct sim *s, struct sim_warp *w, const struct sim_op
 		if (!mask)
 			return SIM_STEP_NEXT;
 	}
+	if (w->late && !sim_late_before(s, w, op, mask))
+		return SIM_STEP_STOP;
 	if (!all_defined(w, op, mask))
 		return undefined(s, w, op, mask);
 	if (op->timer)
 		refresh_timers(s, w);
 	s->stats.lane_insns += (unsigned)__builtin_popcount(mask);
 	r = op->exec(s, w, op, mask);
+	if (w->late == op) /* put off: nothing is defined yet */
+		return r;
 	for (unsigned k = 0; k < op->ndef; k++)
 		w->def[op->def[k]] |= mask;
 	return r;

@@ -192,6 +192,14 @@ static const char *set_sum(struct args *a, const char *s)
 	return strcmp(s, "all") ? "rank-order, permuted, exact, faithful or all" : NULL;
 }
 
+static const char *set_races(struct args *a, const char *s)
+{
+	for (a->races = 1; a->races <= SIM_NRACES; a->races++)
+		if (!strcmp(s, sim_races_name[a->races - 1]))
+			return NULL;
+	return "off, hw, formal or strict";
+}
+
 static const char *set_emit(struct args *a, const char *s)
 {
 	static const char *const kinds[] = {"ast", "ir", "plan", "ptx", "cubin", "bundle", "image"};
@@ -306,6 +314,7 @@ static const struct {
 	{"launches", "N", set_launches, CMD_VERIFY, "launches back to back in one schedule, over the row counts in turn (default: all of them, at least 4)"},
 	{"schedules", "N", set_schedules, CMD_VERIFY | CMD_SIMULATE, "schedules to try for each kernel (default: 12)"},
 	{"seed", "S", set_seed, CMD_VERIFY | CMD_SIMULATE, "of data and schedules (default: 0); a report's replay line has the one that failed"},
+	{"races", "LEVEL", set_races, CMD_VERIFY | CMD_SIMULATE, "what accesses have to be ordered by: hw, formal or strict (default: as --order, which is formal), or off"},
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY | CMD_SIMULATE, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
 	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_LINT | CMD_DOCTOR | CMD_PLAN, "one JSON document on standard output (doc/cli.md)"},

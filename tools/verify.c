@@ -24,14 +24,28 @@ enum { NKINDS = 5 };
 static const enum sim_schedule kinds[NKINDS] = {SIM_ROUND_ROBIN, SIM_RANDOM, SIM_SLOW_RANK, SIM_PCT,
                                                 SIM_PCT};
 
+/* A kernel of an order promises that much and no more. */
+static enum sim_races level_of(enum cg_order o)
+{
+	return o == CG_HW ? SIM_RACES_HW : o == CG_STRICT ? SIM_RACES_STRICT : SIM_RACES_FORMAL;
+}
+
 struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 {
 	unsigned q = (unsigned)(seed & ((1u << VF_SCHEDULE_BITS) - 1));
 	struct vf_schedule s = {.which = q, .seed = seed};
 	bool communicates = false;
+	enum sim_races races = SIM_RACES_STRICT;
 
-	for (unsigned i = 0; i < d->nchain; i++)
-		communicates |= d->chain[i]->k->k->plan.communicates;
+	for (unsigned i = 0; i < d->nchain; i++) {
+		const struct cg_plan *plan = &d->chain[i]->k->k->plan;
+
+		communicates |= plan->communicates;
+		if (level_of(plan->order) < races)
+			races = level_of(plan->order);
+	}
+	if (d->o.races)
+		races = (enum sim_races)(d->o.races - 1);
 	s.sim = (struct sim_options){
 	        .ranks = d->o.tp,
 	        .seed = vf_mix(seed, 17),
@@ -45,6 +59,7 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 	        .resident = !communicates && q % 5 == 4 ? 1 + q / 5 % 2 : 0,
 	        .max_start_delay = q ? 4096 : 0,
 	        .tear = q / 2 % 2,
+	        .races = races,
 	};
 	return s;
 }

@@ -511,8 +511,12 @@ static void launch(struct run *u, struct step *s, unsigned rank)
 
 	if (grid > u->r->most_ctas)
 		u->r->most_ctas = grid;
-	sim_launch_dynamic(u->sim, rank, 0, u->entry, grid, k->plan.threads, k->plan.dynamic, block,
-	                   k->param_bytes);
+	if (k->plan.pdl)
+		sim_launch_early(u->sim, rank, 0, u->entry, grid, k->plan.threads, k->plan.dynamic,
+		                 block, k->param_bytes);
+	else
+		sim_launch_dynamic(u->sim, rank, 0, u->entry, grid, k->plan.threads,
+		                   k->plan.dynamic, block, k->param_bytes);
 }
 
 /* Which row count and which data pass i over the chain has: every schedule begins elsewhere, every
