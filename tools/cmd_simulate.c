@@ -60,6 +60,7 @@ static bool one(const struct args *args, const struct foreign *f, const struct p
 	struct arena a;
 	bool good;
 
+	o.races = args->races ? (enum sim_races)(args->races - 1) : SIM_RACES_FORMAL;
 	arena_init(&a, 0);
 	if (setjmp(a.oom)) {
 		arena_free(&a);

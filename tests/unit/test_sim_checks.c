@@ -57,7 +57,7 @@ static const struct offence offences[] = {
 	/* of the other rank's memory: allocations 1 and 2 are the copies of `a` */
 	{SIM_READONLY, "", "xor.b64 %rd9, %rd0, 0x30000000000; ld.global.nc.u32 %r10, [%rd9]; bar.sync 0;\n st.global.u32 [%rd9], %r0; //!\n", 2, 64, "a grid that still runs"},
 	{SIM_RACE, "", "st.global.u32 [%rd0], %r1; //!\n", 1, 64, "missing: order"},
-	{SIM_RACE, "", "st.global.u32 [%rd0], %r1; bar.sync 0;\n ld.global.u32 %r10, [%rd0+4]; st.global.u32 [%rd0+4], %r10; //!\n", 1, 2, "missing: order"},
+	{SIM_RACE, "", "ld.global.u32 %r10, [%rd0]; setp.eq.u32 %p1, %r1, 0;\n @%p1 st.global.u32 [%rd0], %r10; //!\n", 1, 2, "read by rank 0, CTA 0, "},
 	{SIM_SHFL, "", "setp.lt.u32 %p1, %r1, 8; @!%p1 bra over;\n shfl.sync.bfly.b32 %r10, %r1, 1, 31, -1; //!\nover:\n", 1, 32, "0xffffff00 are missing"},
 	{SIM_SHFL, "", "setp.lt.u32 %p1, %r1, 8;\n @%p1 shfl.sync.bfly.b32 %r10, %r1, 1, 31, -1; //!\n", 1, 32, "take part"},
 	{SIM_SHFL, "", "setp.lt.u32 %p1, %r1, 8;\n @%p1 shfl.sync.idx.b32 %r10, %r1, 20, 31, 0xff; //!\n", 1, 32, "lane 20"},
