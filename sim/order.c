@@ -58,8 +58,7 @@ static void set_one(struct sim *s, struct race_clock *c, uint32_t who, uint32_t 
 
 		if (c->d[who >> 5] >= d && c->a[who >> 5] >= a)
 			return;
-		c->one = arena_grow(s->arena, c->one, c->none, &cap, c->none + 1u,
-		                    sizeof *c->one);
+		c->one = arena_grow(s->arena, c->one, c->none, &cap, c->none + 1u, sizeof *c->one);
 		c->cap_one = (uint32_t)cap;
 		x = &c->one[c->none++];
 		*x = (struct race_one){who, 0, 0};
@@ -382,8 +381,8 @@ bool sim_scope_includes(const struct sim_race *r, unsigned scope, uint32_t a, ui
 	}
 }
 
-bool sim_race_acquire(struct sim *s, struct sim_warp *w, unsigned lane, uint32_t id,
-                      unsigned scope, uint32_t site)
+bool sim_race_acquire(struct sim *s, struct sim_warp *w, unsigned lane, uint32_t id, unsigned scope,
+                      uint32_t site)
 {
 	struct race_cta *c = w->cta->race;
 	struct race_lane *l = &c->lane[w->index * SIM_LANES + lane];
@@ -398,8 +397,10 @@ bool sim_race_acquire(struct sim *s, struct sim_warp *w, unsigned lane, uint32_t
 		other = x->who == UINT32_MAX ? me : x->who >> 5;
 		if (!sim_scope_includes(s->race, x->scope, other, me) ||
 		    !sim_scope_includes(s->race, scope, me, other)) {
-			c->note = scope == PTX_SYS ? "the release's scope does not reach the thread that acquires"
-			                           : "the acquire's scope does not reach the thread that releases";
+			c->note = scope == PTX_SYS ? "the release's scope does not reach the "
+			                             "thread that acquires"
+			                           : "the acquire's scope does not reach the "
+			                             "thread that releases";
 			all = false;
 			continue;
 		}

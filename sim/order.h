@@ -13,17 +13,17 @@
 enum { RACE_WARPS = SIM_MAX_WARPS, RACE_SITE_BITS = 20 };
 
 /* ---- epochs: 64 bits ---- */
-#define EPOCH_CLOCK(e)  ((uint32_t)(e))
-#define EPOCH_SLOT(e)   ((uint32_t)((e) >> 32 & 0x3ffff))
-#define EPOCH_LANE(e)   ((unsigned)((e) >> 50 & 31))
-#define EPOCH_MULTI     (UINT64_C(1) << 55) /* several lanes of the slot, at clocks up to this */
-#define EPOCH_STRONG    (UINT64_C(1) << 56)
-#define EPOCH_SCOPE(e)  ((enum ptx_scope)(1 + ((e) >> 57 & 3)))
-#define EPOCH_PROXY(e)  ((enum race_proxy)((e) >> 59 & 3))
-#define EPOCH_SIZE(e)   (1u << ((e) >> 61 & 7)) /* bytes of an element */
-#define EPOCH_KIND      (~UINT64_C(0) << 56)
-#define EPOCH_PLACE     (UINT64_C(0x7fffff) << 32)
-#define RACE_MAX_SLOTS  0x3ffffu
+#define EPOCH_CLOCK(e) ((uint32_t)(e))
+#define EPOCH_SLOT(e)  ((uint32_t)((e) >> 32 & 0x3ffff))
+#define EPOCH_LANE(e)  ((unsigned)((e) >> 50 & 31))
+#define EPOCH_MULTI    (UINT64_C(1) << 55) /* several lanes of the slot, at clocks up to this */
+#define EPOCH_STRONG   (UINT64_C(1) << 56)
+#define EPOCH_SCOPE(e) ((enum ptx_scope)(1 + ((e) >> 57 & 3)))
+#define EPOCH_PROXY(e) ((enum race_proxy)((e) >> 59 & 3))
+#define EPOCH_SIZE(e)  (1u << ((e) >> 61 & 7)) /* bytes of an element */
+#define EPOCH_KIND     (~UINT64_C(0) << 56)
+#define EPOCH_PLACE    (UINT64_C(0x7fffff) << 32)
+#define RACE_MAX_SLOTS 0x3ffffu
 
 enum race_proxy { RACE_GENERIC, RACE_MULTI, RACE_ASYNC };
 
@@ -51,8 +51,8 @@ struct race_rel {
 };
 
 struct race_lane {
-	uint32_t fence; /* rel of its last release fence; 0: none */
-	uint32_t async; /* rel of its last proxy fence with bulk copies */
+	uint32_t fence;        /* rel of its last release fence; 0: none */
+	uint32_t async;        /* rel of its last proxy fence with bulk copies */
 	uint32_t npend, *pend; /* rels of what it read strongly since the last acquire fence */
 	size_t cap_pend;
 	struct race_clock *own; /* what it knows beyond its warp; NULL: nothing */
@@ -81,8 +81,8 @@ struct race_cta {
 	struct race_lane *lane;   /* [warp * 32 + lane] */
 	struct race_mbar *mbar;
 	uint32_t *async_base; /* clock of an async slot at the CTA's start */
-	uint32_t rel;    /* hw: of the kernel's start */
-	const char *note; /* why a release was not acquired, if one was not */
+	uint32_t rel;         /* hw: of the kernel's start */
+	const char *note;     /* why a release was not acquired, if one was not */
 	struct race_clock *sc;
 };
 
@@ -90,16 +90,17 @@ struct race_slot {
 	uint8_t rank, warp, kind; /* enum race_slot_kind */
 	uint16_t stream;
 	uint32_t cta;
-	uint32_t clock;           /* where the last user left it */
-	uint32_t launch, since;   /* the launch that has it, and its first clock */
-	uint64_t instance;        /* of the CTA */
+	uint32_t clock;         /* where the last user left it */
+	uint32_t launch, since; /* the launch that has it, and its first clock */
+	uint64_t instance;      /* of the CTA */
 };
 enum race_slot_kind { RACE_SLOT_WARP, RACE_SLOT_ASYNC, RACE_SLOT_HOST };
 
 struct race_launch {
-	struct race_clock *start, *early; /* what it knows; what one that starts early behind it does */
-	struct race_clock *end;           /* joined by CTAs that have ended */
-	uint32_t rel; /* hw: rel of `start` */
+	struct race_clock *start,
+	        *early;         /* what it knows; what one that starts early behind it does */
+	struct race_clock *end; /* joined by CTAs that have ended */
+	uint32_t rel;           /* hw: rel of `start` */
 };
 
 struct race_stream {
@@ -112,7 +113,7 @@ struct race_stream {
 struct race_more;
 struct weak_hist;
 
-#define SIM_EACH2(lane, mask)            \
+#define SIM_EACH2(lane, mask)             \
 	for (uint32_t m2_ = (mask), lane; \
 	     m2_ && (lane = (uint32_t)__builtin_ctz(m2_), m2_ &= m2_ - 1, true);)
 
@@ -168,8 +169,8 @@ void sim_rel_join(struct sim *s, struct race_clock **to, uint32_t id);
 uint32_t sim_rel_boundary(struct sim *s, struct race_clock *start);
 /* Thread (w, lane) has read what `id` came with: acquires the parts of it whose scope and `scope`
  * include one another.  false: some part is left over. */
-bool sim_race_acquire(struct sim *s, struct sim_warp *w, unsigned lane, uint32_t id,
-                      unsigned scope, uint32_t site);
+bool sim_race_acquire(struct sim *s, struct sim_warp *w, unsigned lane, uint32_t id, unsigned scope,
+                      uint32_t site);
 void sim_race_pend(struct sim *s, struct sim_warp *w, unsigned lane, uint32_t id);
 /* The epoch's access is ordered before what thread (w, lane) does now. */
 bool sim_race_known(const struct sim *s, const struct sim_warp *w, unsigned lane, uint64_t e,
@@ -240,8 +241,8 @@ struct race_cell {
 	};
 	struct race_more *more;
 	uint32_t ww_site, rd_site, sw_site;
-	uint32_t rel; /* what the last write hands on */
-	uint8_t split, last; /* last: enum race_last */
+	uint32_t rel;           /* what the last write hands on */
+	uint8_t split, last;    /* last: enum race_last */
 	struct weak_hist *hist; /* with weak memory; NULL: there is one value only */
 };
 
@@ -273,8 +274,7 @@ void sim_weak_drop(struct sim *s, struct race_cell *cell);
 
 static inline bool sim_race_lane(struct sim *s, struct sim_warp *w, const struct sim_op *op,
                                  unsigned lane, struct sim_block *b, uint64_t off, unsigned n,
-                                 enum sim_access_kind kind, enum race_proxy proxy,
-                                 uint8_t *bytes)
+                                 enum sim_access_kind kind, enum race_proxy proxy, uint8_t *bytes)
 {
 	const bool pair = op->type == PTX_T_f16x2 || op->type == PTX_T_bf16x2;
 	const struct race_access x = {w, op, lane, kind, proxy, NULL, op->size >> pair, bytes};

@@ -319,7 +319,8 @@ static void join_bases(struct sim *s, struct race_cta *c, uint32_t warps)
 		if (c->base[w] != c->base[first])
 			sim_clock_join(s, &all, c->base[w]);
 		dirty |= c->dirty[w];
-		SIM_EACH2 (i, c->dirty[w]) {
+		SIM_EACH2(i, c->dirty[w])
+		{
 			struct race_lane *l = &c->lane[w * SIM_LANES + i];
 
 			if (l->own) {

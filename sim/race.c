@@ -165,9 +165,10 @@ void sim_race_observe(struct ctx *c, uint64_t e, uint32_t rel)
 	if (!rel || op == PTX_red || op == PTX_mm_red) /* a reduction acquires nothing */
 		return;
 	if (!moral(c, e)) {
-		cta->note = EPOCH_SIZE(e) != EPOCH_SIZE(c->me)
-		                    ? "the flag is written and read in other sizes"
-		                    : "the scope of the flag's store or load does not reach the other";
+		cta->note =
+		        EPOCH_SIZE(e) != EPOCH_SIZE(c->me)
+		                ? "the flag is written and read in other sizes"
+		                : "the scope of the flag's store or load does not reach the other";
 		return;
 	}
 	if ((c->order == PTX_ACQUIRE || c->order == PTX_ACQ_REL) &&
@@ -355,7 +356,6 @@ struct race_cell **sim_race_shadow(struct sim *s, uint64_t bytes)
 	return arena_news(s->arena, struct race_cell *, bytes / PAGE + 1);
 }
 
-
 static void order_of(struct ctx *c, const struct ptx_insn *i)
 {
 	const bool atomic = i->op == PTX_atom || i->op == PTX_atom_cas || i->op == PTX_atom_exch ||
@@ -377,8 +377,8 @@ static void order_of(struct ctx *c, const struct ptx_insn *i)
 bool sim_race_access(struct sim *s, const struct race_access *x, struct sim_block *b, uint64_t off,
                      unsigned n)
 {
-	struct ctx c = {.s = s, .x = x, .read = x->kind != SIM_ACC_WRITE,
-	                .write = x->kind != SIM_ACC_READ};
+	struct ctx c = {
+	        .s = s, .x = x, .read = x->kind != SIM_ACC_WRITE, .write = x->kind != SIM_ACC_READ};
 	const struct race_cta *cta = x->w->cta->race;
 	uint32_t clock = cta->clock[x->w->index];
 	unsigned lane = x->lane;
@@ -391,8 +391,8 @@ bool sim_race_access(struct sim *s, const struct race_access *x, struct sim_bloc
 		order_of(&c, x->op->insn);
 	}
 	c.site = sim_site(s, x->w, x->op);
-	c.me = clock | (uint64_t)c.slot << 32 | (uint64_t)lane << 50 |
-	       (uint64_t)x->proxy << 59 | (uint64_t)__builtin_ctz(x->elem) << 61;
+	c.me = clock | (uint64_t)c.slot << 32 | (uint64_t)lane << 50 | (uint64_t)x->proxy << 59 |
+	       (uint64_t)__builtin_ctz(x->elem) << 61;
 	if (c.strong)
 		c.me |= EPOCH_STRONG | (uint64_t)(c.scope - 1) << 57;
 	return range(&c, b, off, n);

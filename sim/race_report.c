@@ -76,7 +76,8 @@ static const char *missing(struct sim *s, const struct race_pair *p)
 		return sim_clock_covers(s->race->host->now, p->was, false)
 		               ? "proxy fence: the stream orders them, but one is by a multicast "
 		                 "address and no fence.proxy.alias is between"
-		               : "order: nothing that the stream has waited for tells that it is over";
+		               : "order: nothing that the stream has waited for tells that it is "
+		                 "over";
 	if (sim_race_known(s, x->w, x->lane, p->was, false))
 		return x->copy ? "proxy fence: they are ordered, but no fence.proxy.async stands "
 		                 "between and the bulk copy"
@@ -89,11 +90,12 @@ static const char *missing(struct sim *s, const struct race_pair *p)
 		return why_weak(p);
 	r = unfenced(s, x->w, p->was);
 	if (r && r->site)
-		return arena_printf(s->arena,
-		                    "order: the flag that is released at PTX line %u has been read, "
-		                    "but no acquire fence (of its thread, with a barrier behind) "
-		                    "stands before this",
-		                    op_of(s, r->site, &k)->insn->line);
+		return arena_printf(
+		        s->arena,
+		        "order: the flag that is released at PTX line %u has been read, "
+		        "but no acquire fence (of its thread, with a barrier behind) "
+		        "stands before this",
+		        op_of(s, r->site, &k)->insn->line);
 	if (x->w->cta->race->note)
 		return arena_printf(s->arena, "scope: %s", x->w->cta->race->note);
 	return "order: no chain of barriers, or of releases and acquires, leads from one to the "
@@ -111,8 +113,7 @@ void sim_race_report(struct sim *s, const struct race_pair *p)
 	put_earlier(s, p, &b);
 	strbuf_printf(&b, "\n    and %s here%s%s\n    missing: %s", write ? "written" : "read",
 	              p->now & EPOCH_STRONG ? " with scope " : "",
-	              p->now & EPOCH_STRONG ? scope_name[EPOCH_SCOPE(p->now)] : "",
-	              missing(s, p));
+	              p->now & EPOCH_STRONG ? scope_name[EPOCH_SCOPE(p->now)] : "", missing(s, p));
 	if (!x->w) {
 		const struct sim_kernel *k = NULL;
 		const struct sim_op *op = p->site ? op_of(s, p->site, &k) : NULL;

@@ -192,6 +192,13 @@ static const char *set_sum(struct args *a, const char *s)
 	return strcmp(s, "all") ? "rank-order, permuted, exact, faithful or all" : NULL;
 }
 
+static const char *set_weak(struct args *a, const char *s)
+{
+	(void)s;
+	a->weak = true;
+	return NULL;
+}
+
 static const char *set_races(struct args *a, const char *s)
 {
 	for (a->races = 1; a->races <= SIM_NRACES; a->races++)
@@ -315,6 +322,7 @@ static const struct {
 	{"schedules", "N", set_schedules, CMD_VERIFY | CMD_SIMULATE, "schedules to try for each kernel (default: 12)"},
 	{"seed", "S", set_seed, CMD_VERIFY | CMD_SIMULATE, "of data and schedules (default: 0); a report's replay line has the one that failed"},
 	{"races", "LEVEL", set_races, CMD_VERIFY | CMD_SIMULATE, "what accesses have to be ordered by: hw, formal or strict (default: as --order, which is formal), or off"},
+	{"weak", NULL, set_weak, CMD_VERIFY, "weak memory in every other schedule: strong loads and stores come when the memory model lets them"},
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY | CMD_SIMULATE, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
 	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_LINT | CMD_DOCTOR | CMD_PLAN, "one JSON document on standard output (doc/cli.md)"},

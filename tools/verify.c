@@ -60,6 +60,7 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 	        .max_start_delay = q ? 4096 : 0,
 	        .tear = q / 2 % 2,
 	        .races = races,
+	        .weak = d->o.weak && races && q % 2,
 	};
 	return s;
 }
@@ -78,6 +79,8 @@ const char *vf_schedule_text(struct arena *a, const struct vf_schedule *s)
 		              s->sim.resident > 1 ? "s" : "");
 	if (s->sim.tear)
 		strbuf_puts(&b, ", vectors torn");
+	if (s->sim.weak)
+		strbuf_puts(&b, ", weak memory");
 	if (s->sim.perturb_approx)
 		strbuf_puts(&b, ", approximations perturbed");
 	return b.s;

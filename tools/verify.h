@@ -23,6 +23,7 @@ struct vf_options {
 	unsigned schedules;
 	uint64_t seed;  /* low 10 bits: the first schedule; the rest: the data */
 	int sum;        /* enum sim_sum, or -1: rotates over the schedules */
+	bool weak;      /* weak memory in every other schedule */
 	unsigned races; /* enum sim_races + 1; 0: the level of the kernels' order */
 	unsigned threads;
 	void (*progress)(void *ctx, unsigned done,

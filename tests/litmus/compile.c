@@ -72,7 +72,8 @@ static const char *value(struct gen *g, const char *s)
 	static char name[16];
 
 	if (s && *s == 'r') {
-		snprintf(name, sizeof name, "%%r%u", 10 + g->thread * LIT_REGS + (unsigned)atoi(s + 1));
+		snprintf(name, sizeof name, "%%r%u",
+		         10 + g->thread * LIT_REGS + (unsigned)atoi(s + 1));
 		return name;
 	}
 	if (!s || !isdigit((unsigned char)*s))
@@ -95,10 +96,9 @@ static const char *reg(struct gen *g, const char *s)
 /* ".relaxed.sys" of "rlx.sys". */
 static const char *order(struct gen *g, const char *s)
 {
-	static const char *const names[][2] = {{"weak", ""},        {"rlx", ".relaxed"},
-	                                       {"rel", ".release"}, {"acq", ".acquire"},
-	                                       {"ar", ".acq_rel"},  {"sc", ".sc"},
-	                                       {"vol", ".volatile"}};
+	static const char *const names[][2] = {
+	        {"weak", ""},       {"rlx", ".relaxed"}, {"rel", ".release"}, {"acq", ".acquire"},
+	        {"ar", ".acq_rel"}, {"sc", ".sc"},       {"vol", ".volatile"}};
 	static char text[32];
 	const char *dot = strchr(s, '.');
 	const size_t n = dot ? (size_t)(dot - s) : strlen(s);
@@ -133,7 +133,8 @@ static void load(struct gen *g, bool multi, const char *sem, char *w[])
 
 	address(g, &l);
 	if (multi)
-		put(g, "multimem.ld_reduce%s.global.max.u32 %s, [%%rd1+%u];\n", order(g, sem), d, l.off);
+		put(g, "multimem.ld_reduce%s.global.max.u32 %s, [%%rd1+%u];\n", order(g, sem), d,
+		    l.off);
 	else
 		put(g, "ld%s.global.u%u %s, [%%rd1+%u];\n", order(g, sem), l.size * 8,
 		    l.size == 8 ? "%rd2" : d, l.off);
@@ -149,7 +150,8 @@ static void atomic(struct gen *g, char kind, const char *sem, char *w[])
 	snprintf(d, sizeof d, "%s", reg(g, w[1]));
 	address(g, &l);
 	if (kind == 'C')
-		put(g, "atom%s.global.cas.b32 %s, [%%rd1], %s, %s;\n", order(g, sem), d, w[3], w[4]);
+		put(g, "atom%s.global.cas.b32 %s, [%%rd1], %s, %s;\n", order(g, sem), d, w[3],
+		    w[4]);
 	else
 		put(g, "atom%s.global.%s.%s32 %s, [%%rd1], %s;\n", order(g, sem),
 		    kind == 'A' ? "exch" : "add", kind == 'A' ? "b" : "u", d, w[3]);
@@ -160,7 +162,8 @@ static void reduction(struct gen *g, bool multi, const char *sem, char *w[])
 	const struct loc l = loc_of(g, w[1], multi);
 
 	address(g, &l);
-	put(g, "%sred%s.global.add.u32 [%%rd1], %s;\n", multi ? "multimem." : "", order(g, sem), w[2]);
+	put(g, "%sred%s.global.add.u32 [%%rd1], %s;\n", multi ? "multimem." : "", order(g, sem),
+	    w[2]);
 }
 
 static void insn(struct gen *g, char *text)
@@ -168,7 +171,8 @@ static void insn(struct gen *g, char *text)
 	char *w[MOST + 1] = {NULL}, *save = NULL, *sem;
 	unsigned n = 0;
 
-	for (char *p = strtok_r(text, " \n\t", &save); p && n < MOST; p = strtok_r(NULL, " \n\t", &save))
+	for (char *p = strtok_r(text, " \n\t", &save); p && n < MOST;
+	     p = strtok_r(NULL, " \n\t", &save))
 		w[n++] = p;
 	if (!n)
 		return;
@@ -248,7 +252,8 @@ static void head(struct gen *g)
 	put(g, ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry t(");
 	for (unsigned i = 0; i < LIT_LOCS; i++)
 		for (unsigned r = 0; r <= LIT_RANKS; r++)
-			put(g, ".param .u64 %c%c, ", "xyzw"[i], r == LIT_RANKS ? 'm' : (char)('0' + r));
+			put(g, ".param .u64 %c%c, ", "xyzw"[i],
+			    r == LIT_RANKS ? 'm' : (char)('0' + r));
 	put(g, ".param .u64 out, .param .u32 rank)\n{\n"
 	       ".reg .pred %%p<4>; .reg .b32 %%r<80>; .reg .b64 %%rd<8>;\n"
 	       "ld.param.u64 %%rd0, [out]; ld.param.u32 %%r0, [rank]; mov.u32 %%r2, %%ctaid.x;\n"
@@ -260,7 +265,8 @@ static void head(struct gen *g)
 /* Is this thread number i, and still at it? */
 static void am_i(struct gen *g, const struct thread *t, unsigned i, const char *label)
 {
-	put(g, "setp.eq.u32 %%p1, %%r0, %u; setp.eq.and.u32 %%p1, %%r2, %u, %%p1;\n", t->rank, t->cta);
+	put(g, "setp.eq.u32 %%p1, %%r0, %u; setp.eq.and.u32 %%p1, %%r2, %u, %%p1;\n", t->rank,
+	    t->cta);
 	put(g, "setp.eq.and.u32 %%p1, %%r3, %u, %%p1; setp.eq.and.u32 %%p1, %%r9, 1, %%p1;\n",
 	    t->warp * 32 + t->lane);
 	put(g, "@!%%p1 bra %s%u;\n", label, i);

@@ -17,8 +17,9 @@ const char *lit_compile(const char *threads, struct lit_text *t);
 enum { LIT_LOCS = 4, LIT_REGS = 6, LIT_RANKS = 4, LIT_LOC_BYTES = 64 };
 
 struct lit_until {
-	unsigned runs, most; /* as many seeds; up to `most` when what is waited for is not seen by then */
-	bool race, outcome;  /* what that is; the first race ends the test */
+	unsigned runs,
+	        most; /* as many seeds; up to `most` when what is waited for is not seen by then */
+	bool race, outcome; /* what that is; the first race ends the test */
 };
 struct lit_count lit_run(const char *threads, const char *outcome, struct lit_until until,
                          bool show);
