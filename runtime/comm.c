@@ -237,7 +237,7 @@ static bool describe(struct creation *k, unsigned l)
 	    !RT_CU(c->drv, &c->error, device_name, r->name, sizeof r->name, c->local[l].device))
 		return false;
 	memcpy(r->uuid, uuid.bytes, sizeof r->uuid);
-	r->host = rt_host_id();
+	r->host = rt_host_id(&k->env);
 	r->process = c->process;
 	r->major = attribute(c, l, RT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 	r->minor = attribute(c, l, RT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
@@ -246,6 +246,7 @@ static bool describe(struct creation *k, unsigned l)
 	        (uint32_t)attribute(c, l, RT_CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 	r->vmm = attribute(c, l, RT_CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 	r->fd = attribute(c, l, RT_CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+	r->fabric = attribute(c, l, RT_CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED);
 	r->multicast_off = rt_why_no_multicast(&k->env, k->o.at_most);
 	if (!r->multicast_off)
 		r->multicast = attribute(c, l, RT_CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED);

@@ -24,8 +24,8 @@ struct rt_rank {
 	uint32_t process; /* that drives it */
 	int32_t ordinal;  /* CUDA ordinal, there */
 	int32_t major, minor, sms;
-	uint32_t shared_optin;      /* bytes of shared memory a CTA can get */
-	int32_t vmm, fd, multicast; /* what the driver says of the GPU */
+	uint32_t shared_optin;              /* bytes of shared memory a CTA can get */
+	int32_t vmm, fd, fabric, multicast; /* what the driver says of the GPU */
 	int32_t multicast_off;  /* and who has switched it off: 0: nobody; rt_why_no_multicast */
 	unsigned char uuid[16]; /* of the GPU */
 	char name[64];          /* of the GPU */
@@ -43,6 +43,7 @@ struct plait_comm {
 	uint64_t timeout_ns;       /* of a wait in a kernel */
 	uint64_t setup_timeout_ns; /* of a wait for peers in a collective call */
 	enum plait_transport transport;
+	int handle_type; /* how memory goes from process to process: RT_CU_MEM_HANDLE_TYPE_... */
 	struct nccl_comm *nccl_comm[CG_MAX_RANKS]; /* [nlocal], when transport is PLAIT_BY_NCCL */
 	bool nccl_owned;
 	char why[4096];
@@ -138,6 +139,23 @@ void rt_memory_free(plait_comm *c, struct rt_memory *m);
  * ranks; else nothing of it is left on any. */
 enum plait_status rt_multicast_create(plait_comm *c, struct rt_memory *m);
 void rt_multicast_free(plait_comm *c, struct rt_memory *m);
+
+/* How a handle is written to go to another process: a descriptor, or bytes. */
+union rt_shared {
+	int fd;
+	unsigned char fabric[64]; /* CUmemFabricHandle */
+};
+
+/*
+ * Collective: process p gives n[p] handles, exported by c->handle_type; got[p * RT_FDS + i] are the
+ * others', for rt_import.  false with a message: vote afterwards.  rt_shared_close closes what was
+ * given or got.
+ */
+bool rt_export(plait_comm *c, cu_handle h, union rt_shared *out);
+bool rt_exchange(plait_comm *c, const union rt_shared *give, const unsigned *n,
+                 union rt_shared *got);
+bool rt_import(plait_comm *c, union rt_shared *from, cu_handle *h);
+void rt_shared_close(const plait_comm *c, union rt_shared *s, unsigned n);
 
 /* The granularity that memory of every rank needs; 0 with a message on failure. */
 size_t rt_granularity(plait_comm *c, enum plait_transport by);

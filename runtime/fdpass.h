@@ -8,8 +8,8 @@
 #include "runtime/boot.h"
 
 /* A value that is equal in two processes if descriptors can be passed between them: of the host, its
- * boot, and the network namespace. */
-uint64_t rt_host_id(void);
+ * boot, and the network namespace; or of PLAIT_HOST_ID, where that is set. */
+uint64_t rt_host_id(const struct rt_env *env);
 
 /*
  * Collective.  Process p gives give_n[p] descriptors (at most RT_FDS; all know the numbers), which remain

@@ -5,7 +5,6 @@
 #include "runtime/comm.h"
 #include "runtime/fdpass.h"
 #include <string.h>
-#include <unistd.h>
 
 static struct cu_alloc_prop prop_of(const plait_comm *c, unsigned local, enum plait_transport by)
 {
@@ -13,8 +12,8 @@ static struct cu_alloc_prop prop_of(const plait_comm *c, unsigned local, enum pl
 
 	p.location = (struct cu_location){RT_CU_MEM_LOCATION_TYPE_DEVICE, c->local[local].device};
 	/* "Externally shareable multicast objects can be bound only to externally shareable memory." */
-	if (c->processes > 1 && by != PLAIT_BY_NCCL)
-		p.handle_types = RT_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	if (by != PLAIT_BY_NCCL)
+		p.handle_types = c->handle_type;
 	return p;
 }
 
@@ -125,27 +124,23 @@ static enum plait_status make_all_own(plait_comm *c, struct rt_memory *m, enum p
 	return rt_vote(c);
 }
 
-/* Descriptors of this process's memory, in order; how many there are. */
-static unsigned export_own(plait_comm *c, const struct rt_memory *m, int *fd)
+/* Exports this process's memory, in order; how much of it. */
+static unsigned export_own(plait_comm *c, const struct rt_memory *m, union rt_shared *out)
 {
-	for (unsigned l = 0; l < c->nlocal; l++) {
-		fd[l] = -1;
-		if (!RT_CU(c->drv, &c->error, vmm_export, &fd[l], m->own[l],
-		           RT_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)) {
+	for (unsigned l = 0; l < c->nlocal; l++)
+		if (!rt_export(c, m->own[l], &out[l])) {
 			rt_blame(c, l);
 			return l;
 		}
-	}
 	return c->nlocal;
 }
 
-static bool import_one(plait_comm *c, struct rt_memory *m, unsigned rank, int fd)
+static bool import_one(plait_comm *c, struct rt_memory *m, unsigned rank, union rt_shared *from)
 {
 	cu_handle h;
 	bool ok;
 
-	if (!RT_CU(c->drv, &c->error, vmm_import, &h, (void *)(intptr_t)fd,
-	           RT_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+	if (!rt_import(c, from, &h))
 		return false;
 	ok = rt_map(c, h, m->bytes, -1, &m->va[rank], &m->reserved[rank], &m->mapped[rank]);
 	/* The mapping keeps the memory. */
@@ -153,12 +148,12 @@ static bool import_one(plait_comm *c, struct rt_memory *m, unsigned rank, int fd
 	return ok;
 }
 
-static void import_all(plait_comm *c, struct rt_memory *m, const int *got)
+static void import_all(plait_comm *c, struct rt_memory *m, union rt_shared *got)
 {
 	for (unsigned r = 0; r < c->size; r++) {
 		unsigned p = r / c->nlocal;
 
-		if (p != c->process && !import_one(c, m, r, got[p * RT_FDS + r % c->nlocal])) {
+		if (p != c->process && !import_one(c, m, r, &got[p * RT_FDS + r % c->nlocal])) {
 			rt_error_context(&c->error, "rank %u: mapping the memory of rank %u",
 			                 c->first, r);
 			return;
@@ -168,23 +163,20 @@ static void import_all(plait_comm *c, struct rt_memory *m, const int *got)
 
 static enum plait_status share_memory(plait_comm *c, struct rt_memory *m)
 {
-	int give[RT_FDS], got[CG_MAX_RANKS * RT_FDS];
+	union rt_shared give[RT_FDS], got[CG_MAX_RANKS * RT_FDS];
 	unsigned n[CG_MAX_RANKS], have;
 
 	for (unsigned p = 0; p < c->processes; p++)
 		n[p] = c->nlocal;
 	have = export_own(c, m, give);
 	if (rt_vote(c) == PLAIT_OK) {
-		if (rt_fd_exchange(c->boot, c->setup_timeout_ns, give, n, got, &c->error)) {
+		if (rt_exchange(c, give, n, got)) {
 			import_all(c, m, got);
-			for (unsigned i = 0; i < c->processes * RT_FDS; i++)
-				if (got[i] >= 0)
-					close(got[i]);
+			rt_shared_close(c, got, c->processes * RT_FDS);
 		}
 		rt_vote(c);
 	}
-	for (unsigned l = 0; l < have; l++)
-		close(give[l]);
+	rt_shared_close(c, give, have);
 	return c->error.status;
 }
 

@@ -9,7 +9,6 @@
 #include "runtime/machine.h"
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { OPTION = 100 };
 
@@ -34,43 +33,39 @@ void rt_why_no_multicast_text(int why, char *out, size_t n)
 }
 
 /* Process 0 makes the object and hands it out. */
-static bool create_object(plait_comm *c, struct rt_memory *m, int *fd)
+static bool create_object(plait_comm *c, struct rt_memory *m, union rt_shared *shared)
 {
 	struct cu_multicast_prop p = {.num_devices = c->size, .size = m->bytes};
 
-	if (c->processes > 1)
-		p.handle_types = RT_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	p.handle_types = (unsigned long long)c->handle_type;
 	if (!RT_CU(c->drv, &c->error, multicast_create, &m->mc, &p))
 		return false;
 	m->have_mc = true;
-	return c->processes == 1 || RT_CU(c->drv, &c->error, vmm_export, fd, m->mc,
-	                                  RT_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	return c->processes == 1 || rt_export(c, m->mc, shared);
 }
 
-static enum plait_status share_object(plait_comm *c, struct rt_memory *m, int fd)
+static enum plait_status share_object(plait_comm *c, struct rt_memory *m,
+                                      const union rt_shared *shared)
 {
-	int got[CG_MAX_RANKS * RT_FDS];
+	union rt_shared got[CG_MAX_RANKS * RT_FDS];
 	unsigned n[CG_MAX_RANKS] = {1};
 
-	if (rt_fd_exchange(c->boot, c->setup_timeout_ns, &fd, n, got, &c->error) &&
-	    c->process != 0) {
-		m->have_mc = RT_CU(c->drv, &c->error, vmm_import, &m->mc, (void *)(intptr_t)got[0],
-		                   RT_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-		close(got[0]);
+	if (rt_exchange(c, shared, n, got) && c->process != 0) {
+		m->have_mc = rt_import(c, &got[0], &m->mc);
+		rt_shared_close(c, got, 1);
 	}
 	return rt_vote(c);
 }
 
 static enum plait_status make_object(plait_comm *c, struct rt_memory *m)
 {
-	int fd = -1;
+	union rt_shared shared = {.fd = -1};
 
 	if (c->process == 0)
-		create_object(c, m, &fd);
+		create_object(c, m, &shared);
 	if (rt_vote(c) == PLAIT_OK && c->processes > 1)
-		share_object(c, m, fd);
-	if (fd >= 0)
-		close(fd);
+		share_object(c, m, &shared);
+	rt_shared_close(c, &shared, 1);
 	return c->error.status;
 }
 

@@ -9,19 +9,31 @@
 
 /* ---- what rules a transport out, the same on all ranks ---- */
 
+/* The first rank on another host than rank 0; 0: none is. */
+static unsigned elsewhere(const plait_comm *c)
+{
+	for (unsigned r = 1; r < c->size; r++)
+		if (c->rank[r].host != c->rank[0].host)
+			return r;
+	return 0;
+}
+
 static bool peer_refused(const plait_comm *c, char *why, size_t n)
 {
+	unsigned away = elsewhere(c);
+
 	for (unsigned r = 0; r < c->size; r++) {
 		const struct rt_rank *a = &c->rank[r];
 
-		if (a->host != c->rank[0].host)
+		if (!a->vmm)
+			snprintf(why, n, "rank %u's GPU has no virtual memory management", r);
+		else if (away && !a->fabric)
 			snprintf(why, n,
 			         "rank 0 and rank %u are on different hosts (or in different "
-			         "network namespaces)",
-			         r);
-		else if (!a->vmm)
-			snprintf(why, n, "rank %u's GPU has no virtual memory management", r);
-		else if (!a->fd && c->processes > 1)
+			         "network "
+			         "namespaces), and rank %u's GPU is on no fabric that spans them",
+			         away, r);
+		else if (!away && !a->fd && c->processes > 1)
 			snprintf(why, n, "rank %u's GPU cannot share memory by descriptors", r);
 		else
 			continue;
@@ -150,6 +162,10 @@ static enum plait_status try_memory(plait_comm *c, enum plait_transport by, bool
 	struct rt_memory m;
 
 	*multicast = false;
+	/* Multicast objects are made exportable also for one process, as NVIDIA's guide does. */
+	if (c->processes > 1 || (by == PLAIT_BY_MULTICAST && c->rank[0].fd))
+		c->handle_type = elsewhere(c) ? RT_CU_MEM_HANDLE_TYPE_FABRIC
+		                              : RT_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	if (rt_memory_create(c, &m, (size_t)SLOT * CG_MAX_RANKS, by) != PLAIT_OK)
 		return c->error.status;
 	*multicast = m.have_mc;

@@ -1,5 +1,6 @@
 /* The fake driver: contexts, streams, memory; see fake.h. */
 #include "tests/fake/fake.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct meta {
 	uint64_t size;
 	int device; /* -1: a multicast object */
 	unsigned num_devices;
+	int handle_types;
 	atomic_uint added;
 };
 
@@ -147,6 +149,9 @@ static cu_result device_attribute(int *v, int a, cu_device d)
 	case RT_CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
 		*v = !fake.no_fd;
 		break;
+	case RT_CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+		*v = fake.fabric;
+		break;
 	case RT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
 		*v = 9;
 		break;
@@ -184,11 +189,13 @@ static cu_result ctx_retain(struct cu_ctx **c, cu_device d)
 
 static cu_result ctx_release(cu_device d)
 {
+	int left;
+
 	pthread_mutex_lock(&lock);
 	fake.contexts--;
-	retained[d]--;
+	left = --retained[d];
 	pthread_mutex_unlock(&lock);
-	return retained[d] < 0 ? wrong("a context is released that was not retained") : 0;
+	return left < 0 ? wrong("a context is released that was not retained") : 0;
 }
 
 static cu_result ctx_push(struct cu_ctx *c)
@@ -391,7 +398,7 @@ static struct object *object(cu_handle h)
 	return h >= 1 && h <= MAX && objects[h - 1].fd >= 0 ? &objects[h - 1] : NULL;
 }
 
-static cu_result make_object(cu_handle *h, size_t n, int device, unsigned num_devices)
+static cu_result make_object(cu_handle *h, size_t n, int device, unsigned num_devices, int types)
 {
 	int fd = memfd_create("fake", MFD_CLOEXEC);
 	cu_result r;
@@ -404,6 +411,7 @@ static cu_result make_object(cu_handle *h, size_t n, int device, unsigned num_de
 	object(*h)->meta->size = n;
 	object(*h)->meta->device = device;
 	object(*h)->meta->num_devices = num_devices;
+	object(*h)->meta->handle_types = types;
 	return r;
 }
 
@@ -415,7 +423,7 @@ static cu_result vmm_create(cu_handle *h, size_t n, const struct cu_alloc_prop *
 	if (p->type != RT_CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    p->location.type != RT_CU_MEM_LOCATION_TYPE_DEVICE)
 		return wrong("memory of no kind");
-	return make_object(h, n, p->location.id, 0);
+	return make_object(h, n, p->location.id, 0, p->handle_types);
 }
 
 static cu_result vmm_release(cu_handle h)
@@ -425,8 +433,10 @@ static cu_result vmm_release(cu_handle h)
 	if (!o)
 		return wrong("memory is released that is not there");
 	munmap(o->meta, META);
+	pthread_mutex_lock(&lock);
 	close(o->fd);
 	o->fd = -1;
+	pthread_mutex_unlock(&lock);
 	fake.handles--;
 	return 0;
 }
@@ -468,8 +478,10 @@ static cu_result vmm_unreserve(cu_address a, size_t n)
 
 	if (!r || r->device != -2)
 		return wrong("addresses are given back that are mapped or were not reserved");
-	munmap(host(a), n);
+	pthread_mutex_lock(&lock);
 	r->used = false;
+	pthread_mutex_unlock(&lock);
+	munmap(host(a), n);
 	fake.reservations--;
 	return 0;
 }
@@ -489,8 +501,10 @@ static cu_result vmm_map(cu_address a, size_t n, size_t offset, cu_handle h,
 	if (mmap(host(a), n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, o->fd, 0) ==
 	    MAP_FAILED)
 		return RT_CU_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&lock);
 	r->device = o->meta->device;
 	r->access = 0;
+	pthread_mutex_unlock(&lock);
 	fake.mappings++;
 	return 0;
 }
@@ -522,15 +536,29 @@ static cu_result vmm_access(cu_address a, size_t n, const struct cu_access *x, s
 	return 0;
 }
 
+/* A fabric handle: zeros, then where the file is. */
+struct fabric {
+	char zeros[48];
+	int pid, fd;
+	char more[8];
+};
+_Static_assert(sizeof(struct fabric) == 64, "as the driver's");
+
 static cu_result vmm_export(void *os, cu_handle h, int type, unsigned long long flags)
 {
 	struct object *o = object(h);
+	struct fabric f = {.pid = getpid()};
 	int fd;
 
 	(void)flags;
 	MAY_FAIL(vmm_export);
-	if (!o || type != RT_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return wrong("what is exported is not memory");
+	if (!o || o->meta->handle_types != type)
+		return wrong("what is exported is not memory, or cannot be exported so");
+	if (type == RT_CU_MEM_HANDLE_TYPE_FABRIC) {
+		f.fd = o->fd;
+		memcpy(os, &f, sizeof f);
+		return 0;
+	}
 	fd = dup(o->fd);
 	memcpy(os, &fd, sizeof fd);
 	return 0;
@@ -538,9 +566,15 @@ static cu_result vmm_export(void *os, cu_handle h, int type, unsigned long long 
 
 static cu_result vmm_import(cu_handle *h, void *os, int type)
 {
-	(void)type;
+	struct fabric f;
+	char path[64];
+
 	MAY_FAIL(vmm_import);
-	return add_object(dup((int)(intptr_t)os), h);
+	if (type != RT_CU_MEM_HANDLE_TYPE_FABRIC)
+		return add_object(dup((int)(intptr_t)os), h);
+	memcpy(&f, os, sizeof f);
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", f.pid, f.fd);
+	return add_object(open(path, O_RDWR | O_CLOEXEC), h);
 }
 
 /* ---- multicast ---- */
@@ -561,7 +595,7 @@ static cu_result multicast_create(cu_handle *h, const struct cu_multicast_prop *
 	MAY_FAIL(multicast_create);
 	if (p->size % (2 * PAGE))
 		return wrong("a multicast object that is not of the granularity");
-	return make_object(h, p->size, -1, p->num_devices);
+	return make_object(h, p->size, -1, p->num_devices, (int)p->handle_types);
 }
 
 static cu_result multicast_add(cu_handle h, cu_device d)

@@ -16,7 +16,8 @@ struct fake {
 	/* what the machine is; set before it is used */
 	int devices;
 	bool no_vmm, no_fd, no_multicast;
-	bool hang; /* streams never finish */
+	bool fabric; /* memory can be exported to other hosts */
+	bool hang;   /* streams never finish */
 	/* lost[a][b]: what device a writes to device b's memory does not arrive */
 	bool lost[FAKE_DEVICES][FAKE_DEVICES];
 

@@ -80,9 +80,10 @@ struct group {
 	enum plait_transport at_most;
 	uint64_t timeout_ns;
 	int fail_process, fail_at;
-	int dies;   /* the process that dies when it exports its memory; -1: none */
-	int absent; /* the process that never comes; -1: none */
-	int twice;  /* the process that says it is process 0 or 1 as well; -1: none */
+	int dies;       /* the process that dies when it exports its memory; -1: none */
+	int absent;     /* the process that never comes; -1: none */
+	int twice;      /* the process that says it is process 0 or 1 as well; -1: none */
+	unsigned hosts; /* that the processes are on; 0: this one */
 	const struct rt_driver *drv;
 };
 
@@ -156,6 +157,8 @@ static int member(struct ranks_child *child)
 	if ((int)process == g->dies)
 		drv.vmm_export = die_at_export;
 	launched(&e, g->launcher, process, child->processes, g->port);
+	if (g->hosts)
+		put(&e, "PLAIT_HOST_ID", "host %u", process % g->hosts);
 	fake_thread =
 	        (struct fake_thread){.fail_at = (int)process == g->fail_process ? g->fail_at : 0};
 	for (unsigned l = 0; l < g->nlocal; l++)
@@ -222,6 +225,27 @@ static void processes_of_several_ranks_meet(void **state)
 		ranks_fork(shape[i][0], 30, member, &g, &r);
 		all_exit(&r, shape[i][0], 0);
 	}
+}
+
+/* By fabric handles where the GPUs have them, which are bytes; else by NCCL. */
+static void processes_on_several_hosts_meet_by_a_fabric(void **state)
+{
+	struct group g = a_group();
+	struct ranks_result r;
+
+	(void)state;
+	fake_reset(16);
+	fake.fabric = true;
+	g.hosts = 2;
+	ranks_fork(4, 20, member, &g, &r);
+	all_exit(&r, 4, 0);
+	says(&r, 3, "multicast: the object was made on all ranks");
+	fake.fabric = false;
+	g.port = a_port();
+	ranks_fork(4, 20, member, &g, &r);
+	all_exit(&r, 4, 0);
+	says(&r, 3, "peer: rank 0 and rank 1 are on different hosts");
+	says(&r, 3, "NCCL: a communicator of all ranks was made");
 }
 
 /* A communicator of all, and while it lives one of each half. */
@@ -548,6 +572,7 @@ int main(void)
 	        cmocka_unit_test(the_port_is_beside_the_launchers_and_runs_differ),
 	        cmocka_unit_test(each_launchers_processes_meet),
 	        cmocka_unit_test(processes_of_several_ranks_meet),
+	        cmocka_unit_test(processes_on_several_hosts_meet_by_a_fabric),
 	        cmocka_unit_test(groups_of_some_ranks_meet_beside_a_group_of_all),
 	        cmocka_unit_test(a_process_that_does_not_come_is_named_by_all),
 	        cmocka_unit_test(a_process_that_dies_is_named_by_all),
