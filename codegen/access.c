@@ -273,7 +273,7 @@ void cg_slot_init(struct cg_emit *e, struct cg_slot *s)
 		struct ptx_opnd *reg;
 
 		if (!cg_is_load(v->ir) || !v->used || (v->summed && !e->ops->ahead) ||
-		    (e->p->wide && v->home != CG_HOME_ROW))
+		    cg_wide_loads(e->p, v))
 			continue;
 		s->f[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
 		s->w[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
@@ -367,6 +367,15 @@ void cg_load_vector(struct cg_emit *e, const struct cg_value *v, unsigned vec, s
 	cg_at(e, v);
 	load_at(e, v, sum ? SWITCH : PLAIN,
 	        address_in(e, &e->row, param, sum ? e->mc[param] : e->uc[param]), vec, reg);
+}
+
+void cg_load_own_vector(struct cg_emit *e, const struct cg_value *v, struct cg_row *r, unsigned vec,
+                        struct ptx_opnd *reg)
+{
+	unsigned p = v->ir->param;
+
+	cg_at(e, v);
+	load_at(e, v, PLAIN, address_in(e, r, p, e->uc[p]), vec, reg);
 }
 
 void cg_load_addend_vector(struct cg_emit *e, const struct cg_value *v, unsigned vec,

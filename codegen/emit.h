@@ -142,6 +142,12 @@ struct ptx_opnd cg_arg_peer_of(struct cg_emit *e, enum cg_arg_kind kind, unsigne
 uint64_t cg_contract(const struct cg_kernel *k, const struct cg_rowprog *rp);
 const char *cg_symbol(struct arena *a, const char *prefix, const char *name, const char *suffix);
 
+/* Of a wide row: is the load no slot's, but made where it is needed? */
+static inline bool cg_wide_loads(const struct cg_plan *p, const struct cg_value *v)
+{
+	return p->wide && (v->home != CG_HOME_ROW || (v->summed && p->xchg_row));
+}
+
 /* access.c: `vec` counts the thread's vectors of a row */
 struct cg_shape cg_shape_of(const struct cg_emit *e, const struct cg_value *v, unsigned param);
 enum ptx_type cg_shape_type(const struct cg_shape *s); /* of its registers, as memory sees them */
@@ -177,6 +183,9 @@ void cg_load_addends(struct cg_emit *e, const struct cg_value *v, struct cg_row 
 /* One vector of a row that is no addend, into new registers. */
 void cg_load_vector(struct cg_emit *e, const struct cg_value *v, unsigned vec,
                     struct ptx_opnd *reg);
+/* The same of a rank's own addend. */
+void cg_load_own_vector(struct cg_emit *e, const struct cg_value *v, struct cg_row *r, unsigned vec,
+                        struct ptx_opnd *reg);
 /* One vector of the addends of ranks [first, first + n), likewise: [rank][register]. */
 void cg_load_addend_vector(struct cg_emit *e, const struct cg_value *v, unsigned vec,
                            unsigned first, unsigned n, struct ptx_opnd *reg);
@@ -246,9 +255,9 @@ void cg_sum_add(struct cg_emit *e, const struct cg_value *v, const struct ptx_op
                 unsigned n, struct ptx_opnd *acc, bool start);
 /* Rounds acc to the value. */
 void cg_sum_round(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *acc);
-/* The same of one vector: addends [rank][register], acc of its elements. */
-void cg_sum_add_vector(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
-                       unsigned n, struct ptx_opnd *acc, bool start);
+/* The same of `vecs` vectors; of one. */
+void cg_sum_add_vectors(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
+                        unsigned n, struct ptx_opnd *acc, bool start, unsigned vecs);
 void cg_sum_round_vector(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *acc,
                          unsigned vec);
 

@@ -85,7 +85,7 @@ static void prologue(struct cg_emit *e)
 static bool issued_at(const struct cg_emit *e, const struct cg_value *v, int level)
 {
 	if (!cg_is_load(v->ir) || !v->used || (v->summed && !e->ops->ahead) ||
-	    (e->p->wide && v->home != CG_HOME_ROW))
+	    cg_wide_loads(e->p, v))
 		return false;
 	return level < 0 || (v->home == CG_HOME_ROW || v->summed ? 0 : v->last) == (unsigned)level;
 }

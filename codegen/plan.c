@@ -308,9 +308,11 @@ static unsigned vector_regs(const struct cg_plan *p, const struct cg_rowprog *rp
 			else if (v->home == CG_HOME_ELEM && v->used >> l & 1 && !cg_is_alias(v->ir))
 				n += cg_value_regs(v, 1);
 		}
-		n += l ? 0 : sums;
+		n += l || p->xchg_row ? 0 : sums;
 		most = n > most ? n : most;
 	}
+	if (p->xchg_row && sums + POLL_MARGIN > most) /* before level 0 */
+		most = sums + POLL_MARGIN;
 	return fixed + most;
 }
 
@@ -324,7 +326,7 @@ static bool plan_wide(struct cg_plan *p, const struct cg_rowprog *rp, unsigned l
 		return too_wide(rp, d,
 		                arena_printf(a, "rows of %lld elements", (long long)rp->cols),
 		                arena_printf(a, "rows of up to %d elements are done", CG_WIDEST));
-	if (cg_ops(p)->plan || p->xchg_row)
+	if (cg_ops(p)->plan)
 		return too_wide(rp, d,
 		                arena_printf(a,
 		                             "protocol '%s' keeps rows in registers: one of %lld "
@@ -334,6 +336,7 @@ static bool plan_wide(struct cg_plan *p, const struct cg_rowprog *rp, unsigned l
 		                "shared memory");
 	p->wide = true;
 	p->per_sm = 1;
+	p->xchg_ranks = p->xchg_row ? p->tp : p->xchg_ranks;
 	p->in_flight = 1;
 	p->keep_weights = false;
 	while (vector_regs(p, rp) + MARGIN > limit && p->sum_ranks > 1)
@@ -413,7 +416,7 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	p->smem = smem_bytes(p, rp);
 	if (!check_static(p, rp, d))
 		return false;
-	if (!row_fits(p, limit) || (o->wide && !cg_ops(p)->plan && !p->xchg_row))
+	if (!row_fits(p, limit) || (o->wide && !cg_ops(p)->plan))
 		return plan_wide(p, rp, limit, a, d);
 	p->per_sm = p->xchg_row && p->threads <= WIDE_THREADS &&
 	                            p->est_regs + PAIR_MARGIN <= reg_limit(p, 2)

@@ -32,7 +32,7 @@ void cg_p2p_vector(struct cg_emit *e, struct cg_value *v, unsigned vec)
 
 		n = tp - first < e->p->sum_ranks ? tp - first : e->p->sum_ranks;
 		cg_load_addend_vector(e, v, vec, first, n, addend);
-		cg_sum_add_vector(e, v, addend, n, acc, !first);
+		cg_sum_add_vectors(e, v, addend, n, acc, !first, 1);
 	}
 	cg_sum_round_vector(e, v, acc, vec);
 }

@@ -19,6 +19,8 @@ static_assert(offsetof(struct cg_workspace, push) == 56 && sizeof(struct cg_push
               "the push state is where padding was");
 static_assert(CG_XCHG_HEAD == 8 * CG_MAX_RANKS, "a header of two words for each rank");
 
+#define WIDE_WORDS 16 /* registers of a wide row on its way */
+
 /* ---- where things are ---- */
 
 uint32_t cg_exchange_fill(void)
@@ -308,12 +310,12 @@ static struct ptx_opnd word_of(struct cg_emit *e, struct ptx_opnd reg)
 	return w;
 }
 
-/* The value's words to every rank that has none of them yet. */
+/* The words of `n` vectors of the value, from `from` on, to every rank that has none of them yet. */
 static void store_value(struct cg_emit *e, const struct cg_value *v, struct ptx_opnd row,
-                        const struct ptx_opnd *word)
+                        const struct ptx_opnd *word, unsigned from, unsigned n)
 {
 	struct ptx_fn *f = e->f;
-	unsigned words = cg_sum_words(e->rp, v), vecs = cg_vecs_of(e, v);
+	unsigned words = cg_sum_words(e->rp, v);
 	struct ptx_opnd at = cg_push_row_at(e, v, row), to, guard, less;
 
 	at = ptx_mad_wide(f, PTX_T_u32, e->rank, ptx_imm(e->p->xchg_row), at);
@@ -330,7 +332,7 @@ static void store_value(struct cg_emit *e, const struct cg_value *v, struct ptx_
 			other = ptx_setp(f, PTX_NE, PTX_T_u32, e->rank, ptx_imm(s));
 		}
 		to = ptx_add(f, PTX_T_s64, to, store_base(e, s));
-		for (unsigned vec = 0; vec < vecs; vec++) {
+		for (unsigned vec = from; vec < from + n; vec++) {
 			guard = v->home == CG_HOME_ROW ? e->tid0
 			        : cg_partial(e, vec)   ? e->live
 			                               : (struct ptx_opnd){0};
@@ -343,7 +345,8 @@ static void store_value(struct cg_emit *e, const struct cg_value *v, struct ptx_
 			for (unsigned i = 0; i < words; i += 4)
 				store_words(e,
 				            ptx_at(to, cg_push_vec_at(e, v, vec) + 4 * (int64_t)i),
-				            &word[vec * words + i], words - i < 4 ? words - i : 4);
+				            &word[(vec - from) * words + i],
+				            words - i < 4 ? words - i : 4);
 			ptx_unguard(f);
 		}
 	}
@@ -366,7 +369,33 @@ static void push_slot(struct cg_emit *e, unsigned slot, struct ptx_opnd row)
 			same = ptx_setp(e->f, PTX_EQ, PTX_T_b32, w, e->push->sentinel);
 			ptx_put_selp(e->f, PTX_T_b32, own[k], e->push->zero, w, same);
 		}
-		store_value(e, v, row, own);
+		store_value(e, v, row, own, 0, cg_vecs_of(e, v));
+	}
+	ptx_loc(e->f, 0, 0);
+}
+
+/* A wide row: from memory, as many vectors at a time as there are registers for. */
+static void push_wide(struct cg_emit *e, struct ptx_opnd index)
+{
+	struct cg_row row;
+
+	cg_row_set(&row, index);
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		const struct cg_value *v = &e->rp->val[i];
+		unsigned words = cg_sum_words(e->rp, v), vecs = cg_vecs_of(e, v), n;
+		struct ptx_opnd *word = arena_news(e->a, struct ptx_opnd, vecs * words);
+
+		if (!cg_pushed(v))
+			continue;
+		for (unsigned vec = 0; vec < vecs; vec += n) {
+			n = WIDE_WORDS / words ? WIDE_WORDS / words : 1;
+			n = vecs - vec < n ? vecs - vec : n;
+			for (unsigned k = 0; k < n; k++)
+				cg_load_own_vector(e, v, &row, vec + k, &word[k * words]);
+			for (unsigned k = 0; k < n * words; k++)
+				word[k] = sanitised(e, word_of(e, word[k]));
+			store_value(e, v, index, word, vec, n);
+		}
 	}
 	ptx_loc(e->f, 0, 0);
 }
@@ -379,13 +408,18 @@ static void push_slot_if(struct cg_emit *e, unsigned slot, struct ptx_opnd row)
 	ptx_guard(e->f, ptx_setp(e->f, PTX_GE, PTX_T_u32, row, e->end), false);
 	ptx_bra(e->f, skip);
 	ptx_unguard(e->f);
-	push_slot(e, slot, row);
+	if (e->p->wide)
+		push_wide(e, row);
+	else
+		push_slot(e, slot, row);
 	ptx_place(e->f, skip);
 }
 
 static void own_registers(struct cg_emit *e, struct cg_push *p)
 {
 	p->own = arena_news(e->a, struct ptx_opnd *, e->p->in_flight * e->rp->nval);
+	if (e->p->wide) /* its own words take the way of all others */
+		return;
 	for (unsigned s = 0; s < e->p->in_flight; s++)
 		for (unsigned i = 0; i < e->rp->nval; i++) {
 			const struct cg_value *v = &e->rp->val[i];
@@ -399,21 +433,28 @@ static void own_registers(struct cg_emit *e, struct cg_push *p)
 		}
 }
 
+/* Rows that are pushed before the one that is polled. */
+static unsigned ahead_of(const struct cg_emit *e)
+{
+	return e->p->wide ? 1 : e->p->in_flight - 1;
+}
+
 /* The first rows, but for the one that the loop pushes at its first row. */
 static void push_first(struct cg_emit *e)
 {
 	struct ptx_opnd row = e->cta;
 
-	for (unsigned s = 0; s + 1 < e->p->in_flight; s++) {
+	for (unsigned s = 0; s < ahead_of(e); s++) {
 		push_slot_if(e, s, row);
 		row = ptx_add(e->f, PTX_T_u32, row, e->grid);
 	}
 }
 
-/* In the loop, at the row of `slot`: the row in_flight - 1 ahead, whose loads are the oldest. */
+/* In the loop, at the row of `slot`: the row in_flight - 1 ahead, whose loads are the oldest; of wide
+ * rows the next, which is loaded only now. */
 void cg_push_ahead(struct cg_emit *e, unsigned slot)
 {
-	unsigned ahead = e->p->in_flight - 1;
+	unsigned ahead = ahead_of(e);
 	struct ptx_opnd row = e->row.index;
 
 	if (!ahead) {

@@ -3,8 +3,10 @@
  * summed in order of ranks.  Beside the first words of a row the headers of all ranks are compared.
  */
 #include "codegen/push.h"
+#include "codegen/wide.h"
 
 #define BLIND_TURNS 16
+#define WIDE_WORDS  32 /* registers of a wide row's words and sums at once, beyond one vector's */
 
 static struct ptx_opnd any_missing(struct cg_emit *e, const struct ptx_opnd *word, unsigned n)
 {
@@ -19,10 +21,10 @@ static struct ptx_opnd any_missing(struct cg_emit *e, const struct ptx_opnd *wor
 
 struct poll {
 	struct cg_value *v;
-	struct ptx_opnd at;    /* b64 */
-	struct ptx_opnd *word; /* [place of the group][vector][word] */
-	unsigned first, n;     /* places */
-	unsigned words, vecs;
+	struct ptx_opnd at;         /* b64 */
+	struct ptx_opnd *word;      /* [place of the group][vector][word] */
+	unsigned first, n;          /* places */
+	unsigned words, from, vecs; /* vectors of the thread */
 };
 
 static void load_words(struct cg_emit *e, const struct poll *q)
@@ -31,10 +33,10 @@ static void load_words(struct cg_emit *e, const struct poll *q)
 
 	for (unsigned g = 0; g < q->n; g++)
 		for (unsigned vec = 0; vec < q->vecs; vec++) {
-			int64_t at = cg_push_vec_at(e, q->v, vec) +
+			int64_t at = cg_push_vec_at(e, q->v, q->from + vec) +
 			             (int64_t)(q->first + g) * e->p->xchg_row;
 
-			if (q->v->home == CG_HOME_ELEM && cg_partial(e, vec))
+			if (q->v->home == CG_HOME_ELEM && cg_partial(e, q->from + vec))
 				ptx_guard(e->f, e->live, false);
 			for (unsigned i = 0; i < q->words; i += 4) {
 				unsigned n = q->words - i < 4 ? q->words - i : 4;
@@ -256,21 +258,23 @@ static void add_places(struct cg_emit *e, const struct poll *q, const struct ptx
 		else
 			for (unsigned i = 0; i < each; i++)
 				reg[i] = as_addend(e, q->v, q->word[(g - q->first) * each + i]);
-		cg_sum_add(e, q->v, reg, 1, acc, !g);
+		cg_sum_add_vectors(e, q->v, reg, 1, acc, !g, q->vecs);
 	}
 }
 
-static bool consume_value(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *own,
-                          bool first)
+/* `vecs` vectors of the value, from `from` on. */
+static bool consume_vectors(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *own,
+                            unsigned from, unsigned vecs, bool first)
 {
 	unsigned places = e->p->xchg_ranks, most = e->p->sum_ranks;
 	struct ptx_opnd xchg = cg_arg_load(e, CG_ARG_XCHG_UC, 0), *last = NULL;
 	struct poll q = {.v = v,
 	                 .at = ptx_add(e->f, PTX_T_s64, cg_push_row_at(e, v, e->row.index), xchg),
 	                 .words = cg_sum_words(e->rp, v),
-	                 .vecs = cg_vecs_of(e, v)};
+	                 .from = from,
+	                 .vecs = vecs};
 	unsigned each = q.vecs * q.words;
-	struct ptx_opnd *acc = arena_news(e->a, struct ptx_opnd, e->p->vecs * v->n);
+	struct ptx_opnd *acc = arena_news(e->a, struct ptx_opnd, vecs * v->n);
 
 	cg_at(e, v);
 	do { /* once for one rank alone, which has no places */
@@ -278,7 +282,7 @@ static bool consume_value(struct cg_emit *e, struct cg_value *v, const struct pt
 		q.word = arena_news(e->a, struct ptx_opnd, q.n * each + 1);
 		for (unsigned i = 0; i < q.n * each; i++) {
 			q.word[i] = ptx_reg(e->f, PTX_C_B32);
-			if (v->home == CG_HOME_ELEM && cg_partial(e, i / q.words % q.vecs))
+			if (v->home == CG_HOME_ELEM && cg_partial(e, from + i / q.words % vecs))
 				ptx_put_mov(e->f, PTX_T_b32, q.word[i], ptx_imm(0));
 		}
 		if (!poll(e, &q, first && !q.first))
@@ -287,7 +291,28 @@ static bool consume_value(struct cg_emit *e, struct cg_value *v, const struct pt
 		last = q.n ? &q.word[(q.n - 1) * each] : NULL;
 		q.first += q.n;
 	} while (q.first < places);
-	cg_sum_round(e, v, acc);
+	for (unsigned vec = 0; vec < vecs; vec++)
+		cg_sum_round_vector(e, v, &acc[vec * v->n], from + vec);
+	return true;
+}
+
+static bool consume_value(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *own,
+                          bool first)
+{
+	unsigned vecs = cg_vecs_of(e, v), n = vecs, words = cg_sum_words(e->rp, v);
+
+	if (e->p->wide && v->home != CG_HOME_ROW)
+		n = WIDE_WORDS / (words * e->p->sum_ranks + v->n);
+	n = n ? n : 1;
+	for (unsigned from = 0; from < vecs; from += n) {
+		unsigned some = vecs - from < n ? vecs - from : n;
+
+		if (!consume_vectors(e, v, own, from, some, first && !from))
+			return false;
+		for (unsigned vec = from; e->p->wide && vec < from + some; vec++)
+			if (v->home != CG_HOME_ROW)
+				cg_wide_park(e, v, vec);
+	}
 	return true;
 }
 

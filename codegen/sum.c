@@ -21,8 +21,8 @@ static struct ptx_opnd element(struct cg_emit *e, const struct cg_shape *s,
 	return cg_widen(e, s->dtype, reg[k / 2], k % 2);
 }
 
-static void sum_add(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
-                    unsigned n, struct ptx_opnd *acc, bool start, unsigned vecs)
+void cg_sum_add_vectors(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
+                        unsigned n, struct ptx_opnd *acc, bool start, unsigned vecs)
 {
 	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
 
@@ -41,13 +41,7 @@ static void sum_add(struct cg_emit *e, const struct cg_value *v, const struct pt
 void cg_sum_add(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
                 unsigned n, struct ptx_opnd *acc, bool start)
 {
-	sum_add(e, v, addend, n, acc, start, cg_vecs_of(e, v));
-}
-
-void cg_sum_add_vector(struct cg_emit *e, const struct cg_value *v, const struct ptx_opnd *addend,
-                       unsigned n, struct ptx_opnd *acc, bool start)
-{
-	sum_add(e, v, addend, n, acc, start, 1);
+	cg_sum_add_vectors(e, v, addend, n, acc, start, cg_vecs_of(e, v));
 }
 
 static void sum_round(struct cg_emit *e, struct cg_value *v, const struct ptx_opnd *acc,

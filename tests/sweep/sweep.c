@@ -29,12 +29,14 @@ static const char *const widths[] = {"128", "1000", "2880", "4096", "5376", "819
 
 static const unsigned wide_ranks[] = {2, 3, 8};
 static const char *const wide_widths[] = {"16388", "20480", "32768", "65536"};
-static const enum cg_protocol wide_protocols[] = {CG_MM_TWOSHOT, CG_P2P_TWOSHOT};
+static const enum cg_protocol wide_protocols[] = {CG_MM_TWOSHOT, CG_P2P_TWOSHOT, CG_PUSH,
+                                                  CG_MM_PUSH};
 
 struct sweep {
 	unsigned test, failed, seed;
 	unsigned threads;
 	bool wide;
+	unsigned only; /* 1 + number of the kernel, modulo their number; 0: all */
 	enum cg_protocol protocol;
 };
 
@@ -59,10 +61,10 @@ static const char *verify(struct sweep *s, struct pipe *p, size_t i)
 	                       .k = p->kernel[i].k,
 	                       .rows = p->kernel[i].rows,
 	                       .places = &p->d};
-	int64_t tokens[] = {1, s->wide ? 2 : p->args->tp + 1};
+	int64_t tokens[] = {s->wide ? 2 : 1, p->args->tp + 1};
 	struct vf_options o = {.tp = p->args->tp,
 	                       .tokens = tokens,
-	                       .ntokens = 2,
+	                       .ntokens = s->wide ? 1 : 2,
 	                       .launches = s->wide ? 2 : 3,
 	                       .schedules = 1,
 	                       .seed = s->seed++ % 1024,
@@ -120,7 +122,8 @@ static void combination(struct sweep *s, const char *spec, unsigned tp, const ch
 		report(s, what, "compile", b.s);
 	} else {
 		for (size_t i = 0; i < p.nkernel; i++)
-			report(s, what, p.kernel[i].k->name, verify(s, &p, i));
+			if (!s->only || (s->only - 1) % p.nkernel == i)
+				report(s, what, p.kernel[i].k->name, verify(s, &p, i));
 	}
 	arena_free(&arena);
 }
@@ -135,7 +138,8 @@ static void sample(struct sweep *s, const char *spec, unsigned index, bool all)
 				combination(s, spec, ranks[r], widths[w]);
 }
 
-/* One combination for each row length and protocol; all of them in time with --all. */
+/* A kernel for each row length and protocol, so that each meets all of both; with --all all of them,
+ * over more ranks. */
 static void wide(struct sweep *s, const char *spec, bool all)
 {
 	enum { RANKS = 3, WIDTHS = 4, PROTOCOLS = sizeof wide_protocols / sizeof *wide_protocols };
@@ -143,9 +147,10 @@ static void wide(struct sweep *s, const char *spec, bool all)
 	for (unsigned w = 0; w < WIDTHS; w++)
 		for (unsigned r = 0; r < RANKS; r++)
 			for (unsigned p = 0; p < PROTOCOLS; p++) {
-				if (!all && (w + p) % RANKS != r)
+				if (!all && r != (w < 2 ? (w + p) % RANKS : 0))
 					continue;
 				s->protocol = wide_protocols[p];
+				s->only = all ? 0 : 1 + w + p;
 				combination(s, spec, wide_ranks[r], wide_widths[w]);
 			}
 }
