@@ -376,20 +376,6 @@ static struct pl_memo *slot_of(struct planner *p, uint64_t key)
 	return &p->memo[i % (2 * PL_MEMO)];
 }
 
-static bool is_batch(const struct pl_batch *b)
-{
-	if (b->tokens < 1 || b->tokens > (int64_t)1 << 24)
-		return false;
-	if (!b->nrequest)
-		return true;
-	if (!b->cum || b->cum[0] || b->cum[b->nrequest] != b->tokens)
-		return false;
-	for (size_t i = 0; i < b->nrequest; i++)
-		if (b->cum[i + 1] < b->cum[i] || (b->cached && b->cached[i] < 0))
-			return false;
-	return true;
-}
-
 static const struct pl_plan *made(struct planner *p, const struct pl_batch *b)
 {
 	struct pl_search s;
@@ -405,7 +391,7 @@ enum status pl_plan(struct planner *p, const struct pl_batch *b, const struct pl
 	uint64_t key;
 
 	*out = NULL;
-	if (!is_batch(b))
+	if (!pl_is_batch(b))
 		return ST_USAGE;
 	key = key_of(b);
 	m = slot_of(p, key);

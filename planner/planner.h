@@ -129,6 +129,9 @@ struct pl_part {
 	int64_t *cached; /* n: rows before them that attention sees */
 };
 
+/* Do its prefix sums rise from 0 to T, which is 1 to 2^24? */
+bool pl_is_batch(const struct pl_batch *b);
+
 /* The requests of rows [row, row + rows), in `a`. */
 struct pl_part pl_part_of(const struct pl_batch *b, int64_t row, int64_t rows, struct arena *a);
 

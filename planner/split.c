@@ -1,6 +1,20 @@
 /* Requests of a batch: which of them a part of the rows has, and what attention costs for them. */
 #include "planner/planner.h"
 
+bool pl_is_batch(const struct pl_batch *b)
+{
+	if (b->tokens < 1 || b->tokens > (int64_t)1 << 24)
+		return false;
+	if (!b->nrequest)
+		return true;
+	if (!b->cum || b->cum[0] || b->cum[b->nrequest] != b->tokens)
+		return false;
+	for (size_t i = 0; i < b->nrequest; i++)
+		if (b->cum[i + 1] < b->cum[i] || (b->cached && b->cached[i] < 0))
+			return false;
+	return true;
+}
+
 /* The request that row `row` is in. */
 static size_t request_of(const struct pl_batch *b, int64_t row)
 {

@@ -474,6 +474,194 @@ struct plait_record {
 enum plait_status plait_workspace_check(plait_workspace *w, unsigned local,
                                         struct plait_record *record);
 
+/* ---- planning: how a model of a spec runs (doc/planner.md); no GPU is needed ---- */
+
+enum { PLAIT_MAX_CTA_ROWS = 12 };
+
+/* A collective of so many CTAs takes alpha_us + bytes / (gbs * 1000) microseconds, bytes being rows x
+ * row bytes. */
+struct plait_collective_row {
+	unsigned ctas; /* rising; 0: the library chooses */
+	double alpha_us, gbs;
+};
+
+/* A machine: of the database, measured, or both.  doc/planner.md says what each member is. */
+struct plait_machine {
+	size_t struct_size;
+	char name[32];
+	unsigned sms, sms_per_gpc;
+	double tflops, hbm_gbs, link_gbs; /* dense 16-bit; memory; a link, one direction */
+	double gemm_eff, grouped_eff, attention_eff, mem_eff; /* parts of the peaks */
+	double tile_us, launch_us, join_us, gamma;
+	bool persistent; /* GEMMs whose CTAs wait for an SM that is taken */
+	/* the fused kernel; all rows on every rank; an all-reduce */
+	unsigned nfused, npush, nplain;
+	struct plait_collective_row fused[PLAIT_MAX_CTA_ROWS], push[PLAIT_MAX_CTA_ROWS],
+	        plain[PLAIT_MAX_CTA_ROWS];
+};
+
+#define PLAIT_MACHINE_INIT                                  \
+	{                                                   \
+		.struct_size = sizeof(struct plait_machine) \
+	}
+
+/* "h100", "h200", "b200", "a100", for tp ranks, with or without sums in the switch.  PLAIT_USAGE: there
+ * is no such machine. */
+enum plait_status plait_machine_get(const char *name, unsigned tp, bool multicast,
+                                    struct plait_machine *m);
+
+/* What is asked of a GEMM [m, k] by [k, n], and the answer: a tile (rows by columns), or a time, or
+ * both; what is 0 follows from the rest. */
+struct plait_gemm_query {
+	int64_t m, n, k;
+	unsigned x_bits, w_bits, out_bits;
+	unsigned sm_target; /* 0: all SMs */
+};
+
+struct plait_gemm_fact {
+	unsigned tile_m, tile_n, cluster_m, cluster_n, split_k;
+	bool persistent, fractional; /* fractional: stream-K, waves are not rounded up */
+	double waves, us;
+};
+
+/* false: not known, the built-in table answers.  Must be a pure function, the same on all ranks. */
+typedef bool plait_gemm_fn(void *ctx, const struct plait_gemm_query *q, struct plait_gemm_fact *f);
+
+struct plait_planner_options {
+	size_t struct_size;
+	const char *spec_name; /* NULL: "spec" */
+	const char *text;      /* the spec */
+	size_t text_len;
+	const char *model; /* NULL: the spec's first */
+	unsigned tp;
+	const struct plait_set *set;
+	size_t nset;
+	const char *gpu; /* a machine of the database, through the switch if it can; */
+	const struct plait_machine *machine; /* or this one */
+	plait_gemm_fn *gemm;                 /* NULL: the built-in table of tiles */
+	void *gemm_ctx;
+	unsigned align;    /* split rows are multiples of it; 0: 128 */
+	double hysteresis; /* a split has to be better by this part; 0: 0.02 */
+	bool no_split, no_sm_targets;
+};
+
+#define PLAIT_PLANNER_OPTIONS_INIT                                  \
+	{                                                           \
+		.struct_size = sizeof(struct plait_planner_options) \
+	}
+
+/* A model on a machine, and the plans made for it.  Used by one thread at a time. */
+typedef struct plait_planner plait_planner;
+/* A plan.  Belongs to its planner; valid until 1024 further ones were made. */
+typedef struct plait_plan plait_plan;
+
+/* *out is set whenever there is memory for it, also on failure: then it has the diagnostics. */
+enum plait_status plait_planner_make(const struct plait_planner_options *o, plait_planner **out);
+void plait_planner_free(plait_planner *p); /* NULL is accepted */
+const char *plait_planner_diagnostics(const plait_planner *p);
+
+/* What runs at once. */
+struct plait_batch {
+	size_t struct_size;
+	int64_t tokens;        /* T, 1 to 2^24 */
+	size_t nrequest;       /* 0: one request of T rows */
+	const int64_t *cum;    /* nrequest + 1: prefix sums of the requests' lengths, from 0 to T */
+	const int64_t *cached; /* rows that each has in its cache already; NULL: none */
+};
+
+#define PLAIT_BATCH_INIT                                  \
+	{                                                 \
+		.struct_size = sizeof(struct plait_batch) \
+	}
+
+/* The plan for a batch, made or remembered.  PLAIT_USAGE: it is no batch. */
+enum plait_status plait_plan_make(plait_planner *p, const struct plait_batch *b,
+                                  const plait_plan **out);
+
+enum plait_run_mode { PLAIT_RUN_UNFUSED, PLAIT_RUN_REMOVED, PLAIT_RUN_FUSED, PLAIT_RUN_SPLIT };
+
+struct plait_plan_info {
+	size_t struct_size;
+	int64_t tokens, split; /* split: rows of the first part; tokens where there is one */
+	enum plait_run_mode mode;
+	bool own_rows;            /* the residual's form; else all rows on every rank */
+	int64_t row_base[2];      /* of both parts, in the batch */
+	int64_t residual_base[2]; /* and in the residual's buffer, the same on all ranks */
+	double us;                /* of the whole model */
+	double mode_us[4];        /* by enum plait_run_mode; 0: not possible */
+	size_t nstage, nstep;
+	unsigned last_ctas; /* of the last collective of a split, which nothing hides */
+	uint64_t hash;      /* of what all ranks must agree on */
+	const char *why;    /* one line */
+};
+
+#define PLAIT_PLAN_INFO_INIT                                  \
+	{                                                     \
+		.struct_size = sizeof(struct plait_plan_info) \
+	}
+
+/* Compute of one part between two collectives, and a collective: beside it (overlap), of the step
+ * before, or behind it, its own. */
+struct plait_plan_stage {
+	size_t struct_size;
+	unsigned part;
+	int64_t row, rows;
+	bool overlap;
+	const char *kernel; /* of the collective; NULL: there is none */
+	int64_t kernel_row, kernel_rows;
+	unsigned ctas; /* of the collective; 0: its library's choice */
+	double us, compute_us, collective_us, exposed_us;
+	size_t noperation;
+	uint32_t times; /* how often it occurs */
+};
+
+#define PLAIT_PLAN_STAGE_INIT                                  \
+	{                                                      \
+		.struct_size = sizeof(struct plait_plan_stage) \
+	}
+
+struct plait_plan_operation {
+	size_t struct_size;
+	const char *name; /* a GEMM's weight, an opaque node */
+	const char *kind; /* "gemm", "grouped", "attention", "bytes", "work" */
+	int64_t rows, n, k;
+	unsigned sm_target; /* of a GEMM; 0: all SMs */
+	unsigned tile_m, tile_n, split_k;
+	double waves_before, waves; /* of all rows; of this part */
+	double last_wave;           /* part of the last wave's slots that work */
+	double start_us, us;
+};
+
+#define PLAIT_PLAN_OPERATION_INIT                                  \
+	{                                                          \
+		.struct_size = sizeof(struct plait_plan_operation) \
+	}
+
+/* Each fills *info; PLAIT_USAGE when there is no such stage or operation, or struct_size is 0. */
+enum plait_status plait_plan_get(const plait_plan *plan, struct plait_plan_info *info);
+enum plait_status plait_plan_get_stage(const plait_plan *plan, size_t i,
+                                       struct plait_plan_stage *info);
+enum plait_status plait_plan_get_operation(const plait_plan *plan, size_t i, size_t k,
+                                           struct plait_plan_operation *info);
+/* The stage of step k of the schedule; nstage when there is no such step. */
+size_t plait_plan_step(const plait_plan *plan, size_t k);
+
+/* The plan for people, and as JSON; the same bytes on every rank.  NULL: out of memory.  The caller
+ * frees it by plait_text_free. */
+char *plait_plan_text(const plait_planner *p, const plait_plan *plan);
+char *plait_plan_json(const plait_planner *p, const plait_plan *plan);
+char *plait_plan_trace(const plait_planner *p, const plait_plan *plan);
+void plait_text_free(char *text);
+
+/*
+ * The requests of rows [row, row + rows) of a batch: *first, and of at most `room` requests from there
+ * their lengths within the rows and what attention sees before them (each may be NULL); *n, how many
+ * there are.
+ */
+enum plait_status plait_batch_part(const struct plait_batch *b, int64_t row, int64_t rows,
+                                   size_t *first, size_t *n, int64_t *length, int64_t *cached,
+                                   size_t room);
+
 #ifdef __cplusplus
 }
 #endif

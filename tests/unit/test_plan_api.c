@@ -1,0 +1,259 @@
+/* The planner as callers of plait.h have it: what the program says, and what is refused. */
+#include "runtime/plait.h"
+#include "tests/unit/plan_fixture.h"
+#include <math.h>
+
+static char *read_sample(const char *name, size_t *len)
+{
+	char path[128], *text = malloc(65536);
+	FILE *f;
+
+	snprintf(path, sizeof path, "samples/%s.plait", name);
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	assert_non_null(text);
+	*len = fread(text, 1, 65536, f);
+	fclose(f);
+	return text;
+}
+
+static plait_planner *planner_of(const char *name, unsigned tp, const char *gpu)
+{
+	struct plait_planner_options o = PLAIT_PLANNER_OPTIONS_INIT;
+	char *text = read_sample(name, &o.text_len);
+	plait_planner *p;
+
+	o.text = text;
+	o.tp = tp;
+	o.gpu = gpu;
+	assert_int_equal(plait_planner_make(&o, &p), PLAIT_OK);
+	assert_string_equal(plait_planner_diagnostics(p), "");
+	free(text);
+	return p;
+}
+
+static const plait_plan *plan_of(plait_planner *p, int64_t tokens)
+{
+	struct plait_batch b = PLAIT_BATCH_INIT;
+	const plait_plan *plan;
+
+	b.tokens = tokens;
+	assert_int_equal(plait_plan_make(p, &b, &plan), PLAIT_OK);
+	return plan;
+}
+
+static void a_plan_is_read_stage_by_stage(void **state)
+{
+	plait_planner *p = planner_of("llama3-70b", 8, "h100");
+	const plait_plan *plan = plan_of(p, 4096);
+	struct plait_plan_info info = PLAIT_PLAN_INFO_INIT;
+	double sum = 0;
+	unsigned targets = 0;
+
+	(void)state;
+	assert_int_equal(plait_plan_get(plan, &info), PLAIT_OK);
+	assert_int_equal(info.mode, PLAIT_RUN_SPLIT);
+	assert_true(info.own_rows && info.row_base[1] == info.split);
+	assert_int_equal(info.residual_base[1], info.split / 8);
+	assert_int_equal(info.nstep, 2 * 161);
+	assert_true(info.us < info.mode_us[PLAIT_RUN_FUSED]);
+	for (size_t i = 0; i < info.nstage; i++) {
+		struct plait_plan_stage st = PLAIT_PLAN_STAGE_INIT;
+
+		assert_int_equal(plait_plan_get_stage(plan, i, &st), PLAIT_OK);
+		assert_int_equal(st.rows, st.part ? 4096 - info.split : info.split);
+		sum += st.us * st.times;
+		for (size_t k = 0; k < st.noperation; k++) {
+			struct plait_plan_operation op = PLAIT_PLAN_OPERATION_INIT;
+
+			assert_int_equal(plait_plan_get_operation(plan, i, k, &op), PLAIT_OK);
+			targets += op.sm_target != 0;
+			if (!strcmp(op.kind, "gemm"))
+				assert_true(op.waves >= 1 && op.waves_before >= op.waves &&
+				            op.tile_m);
+		}
+		assert_int_equal(plait_plan_get_operation(
+		                         plan, i, st.noperation,
+		                         &(struct plait_plan_operation)PLAIT_PLAN_OPERATION_INIT),
+		                 PLAIT_USAGE);
+	}
+	assert_true(targets > 0);
+	/* the last collective is left */
+	assert_true(sum < info.us && sum > 0.99 * info.us);
+	assert_true(plait_plan_step(plan, 0) == 0 && plait_plan_step(plan, 322) == info.nstage);
+	plait_planner_free(p);
+}
+
+static void ranks_have_equal_texts_and_hashes(void **state)
+{
+	plait_planner *p[2] = {planner_of("gemma3-27b", 4, "h200"),
+	                       planner_of("gemma3-27b", 4, "h200")};
+	struct plait_plan_info a = PLAIT_PLAN_INFO_INIT, b = PLAIT_PLAN_INFO_INIT;
+	char *json[2], *text, *trace;
+
+	(void)state;
+	plan_of(p[1], 77);
+	for (int i = 0; i < 2; i++)
+		json[i] = plait_plan_json(p[i], plan_of(p[i], 3000));
+	assert_string_equal(json[0], json[1]);
+	plait_plan_get(plan_of(p[0], 3000), &a);
+	plait_plan_get(plan_of(p[1], 3000), &b);
+	assert_true(a.hash == b.hash);
+	text = plait_plan_text(p[0], plan_of(p[0], 3000));
+	trace = plait_plan_trace(p[0], plan_of(p[0], 3000));
+	assert_non_null(strstr(text, "gemma3_27b on h200, tp 4, 3000 rows"));
+	assert_non_null(strstr(trace, "\"traceEvents\":["));
+	plait_text_free(text);
+	plait_text_free(trace);
+	for (int i = 0; i < 2; i++) {
+		plait_text_free(json[i]);
+		plait_planner_free(p[i]);
+	}
+}
+
+static void a_machine_may_be_measured(void **state)
+{
+	struct plait_machine m = PLAIT_MACHINE_INIT;
+	struct plait_planner_options o = PLAIT_PLANNER_OPTIONS_INIT;
+	struct plait_plan_info info = PLAIT_PLAN_INFO_INIT;
+	double before = 0;
+	char *text = read_sample("llama3-8b", &o.text_len);
+	plait_planner *p;
+
+	(void)state;
+	o.text = text;
+	o.tp = 2;
+	assert_int_equal(plait_machine_get("no such", 2, true, &m), PLAIT_USAGE);
+	assert_int_equal(plait_machine_get("H200", 2, false, &m), PLAIT_OK);
+	assert_int_equal(m.sms, 132);
+	assert_true(m.nfused >= 5 && m.npush == 1 && m.nplain == 1);
+	o.machine = &m;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(plait_planner_make(&o, &p), PLAIT_OK);
+		plait_plan_get(plan_of(p, 2048), &info);
+		assert_true(i == 0 || info.us < before); /* twice as fast GEMMs */
+		before = info.us;
+		m.gemm_eff *= 2;
+		plait_planner_free(p);
+	}
+	m.fused[0].gbs = 0;
+	assert_int_equal(plait_planner_make(&o, &p), PLAIT_USAGE);
+	assert_non_null(strstr(plait_planner_diagnostics(p), "make no sense"));
+	plait_planner_free(p);
+	free(text);
+}
+
+static bool ten_us(void *ctx, const struct plait_gemm_query *q, struct plait_gemm_fact *f)
+{
+	++*(unsigned *)ctx;
+	if (q->m > 100000)
+		return false;
+	f->us = 10;
+	return true;
+}
+
+static void gemms_may_be_the_callers(void **state)
+{
+	struct plait_planner_options o = PLAIT_PLANNER_OPTIONS_INIT;
+	struct plait_plan_info info = PLAIT_PLAN_INFO_INIT;
+	char *text = read_sample("llama3-8b", &o.text_len);
+	unsigned asked = 0;
+	plait_planner *p;
+
+	(void)state;
+	o.text = text;
+	o.tp = 2;
+	o.gpu = "h200";
+	o.gemm = ten_us;
+	o.gemm_ctx = &asked;
+	assert_int_equal(plait_planner_make(&o, &p), PLAIT_OK);
+	plait_plan_get(plan_of(p, 4096), &info);
+	assert_true(asked > 50);
+	/* two halves would be eight GEMMs of 10 us in place of four */
+	assert_true(info.mode_us[PLAIT_RUN_REMOVED] > 32 * 4 * 10);
+	plait_planner_free(p);
+	free(text);
+}
+
+static void expect(struct plait_planner_options *o, enum plait_status want, const char *part)
+{
+	plait_planner *p;
+
+	assert_int_equal(plait_planner_make(o, &p), want);
+	if (!strstr(plait_planner_diagnostics(p), part))
+		fail_msg("'%s' is not in: %s", part, plait_planner_diagnostics(p));
+	assert_int_equal(plait_plan_make(p, NULL, &(const plait_plan *){NULL}), PLAIT_USAGE);
+	plait_planner_free(p);
+}
+
+static void what_is_wrong_is_said(void **state)
+{
+	static const char kernel[] = "kernel k(x: bf16[T, 8] partial) -> y: bf16[T, 8] { out y = "
+	                             "all_reduce(x); }\n";
+	static const char local[] =
+	        "model m { input e: bf16[T, 8]; weight w: bf16[8, 8]; y = gemm(e, "
+	        "w); output y; }\n";
+	struct plait_planner_options o = PLAIT_PLANNER_OPTIONS_INIT;
+	plait_planner *p;
+
+	(void)state;
+	assert_int_equal(plait_planner_make(NULL, &p), PLAIT_USAGE);
+	assert_null(p);
+	assert_int_equal(plait_planner_make(&o, NULL), PLAIT_USAGE);
+	expect(&o, PLAIT_USAGE, "no spec is given");
+	o.text = kernel;
+	o.text_len = strlen(kernel);
+	expect(&o, PLAIT_USAGE, "tp is not 1 to 16");
+	o.tp = 2;
+	expect(&o, PLAIT_USAGE, "h100, h200, b200, a100");
+	o.gpu = "h200";
+	expect(&o, PLAIT_INPUT, "no such model");
+	o.text = local;
+	o.text_len = strlen(local);
+	expect(&o, PLAIT_INPUT, "has no collective");
+	o.text_len = 20;
+	expect(&o, PLAIT_INPUT, "E100");
+	plait_planner_free(NULL);
+	assert_int_equal(plait_plan_get(NULL, &(struct plait_plan_info)PLAIT_PLAN_INFO_INIT),
+	                 PLAIT_USAGE);
+}
+
+static void a_part_has_its_requests(void **state)
+{
+	int64_t cum[] = {0, 100, 250, 300}, cached[] = {0, 40, 7}, length[3], before[3];
+	struct plait_batch b = PLAIT_BATCH_INIT;
+	size_t first, n;
+
+	(void)state;
+	b.tokens = 300;
+	b.nrequest = 3;
+	b.cum = cum;
+	b.cached = cached;
+	assert_int_equal(plait_batch_part(&b, 128, 172, &first, &n, length, before, 3), PLAIT_OK);
+	assert_int_equal(first, 1);
+	assert_int_equal(n, 2);
+	assert_int_equal(length[0], 122);
+	assert_int_equal(before[0], 40 + 28);
+	assert_int_equal(length[1], 50);
+	assert_int_equal(before[1], 7);
+	assert_int_equal(plait_batch_part(&b, 0, 128, &first, &n, length, NULL, 1), PLAIT_OK);
+	assert_int_equal(n, 2);
+	assert_int_equal(length[0], 100);
+	assert_int_equal(plait_batch_part(&b, 200, 101, &first, &n, NULL, NULL, 0), PLAIT_USAGE);
+	cum[1] = 260;
+	assert_int_equal(plait_batch_part(&b, 0, 300, &first, &n, NULL, NULL, 0), PLAIT_USAGE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(a_plan_is_read_stage_by_stage),
+	        cmocka_unit_test(ranks_have_equal_texts_and_hashes),
+	        cmocka_unit_test(a_machine_may_be_measured),
+	        cmocka_unit_test(gemms_may_be_the_callers),
+	        cmocka_unit_test(what_is_wrong_is_said),
+	        cmocka_unit_test(a_part_has_its_requests),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
