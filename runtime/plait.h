@@ -525,7 +525,8 @@ struct plait_gemm_fact {
 };
 
 /* false: not known, the built-in table answers.  Must be a pure function, the same on all ranks. */
-typedef bool plait_gemm_fn(void *ctx, const struct plait_gemm_query *q, struct plait_gemm_fact *f);
+typedef bool (*plait_gemm_fn)(void *ctx, const struct plait_gemm_query *q,
+                              struct plait_gemm_fact *f);
 
 struct plait_planner_options {
 	size_t struct_size;
@@ -538,7 +539,7 @@ struct plait_planner_options {
 	size_t nset;
 	const char *gpu; /* a machine of the database, through the switch if it can; */
 	const struct plait_machine *machine; /* or this one */
-	plait_gemm_fn *gemm;                 /* NULL: the built-in table of tiles */
+	plait_gemm_fn gemm;                  /* NULL: the built-in table of tiles */
 	void *gemm_ctx;
 	unsigned align;    /* split rows are multiples of it; 0: 128 */
 	double hysteresis; /* a split has to be better by this part; 0: 0.02 */
