@@ -90,8 +90,9 @@ static enum status suits(struct rt_image *m, const struct rt_variants_options *o
 		if (p->rows_in_memory != o->rows_in_memory)
 			return bad(m, "was made %s --rows-in-memory",
 			           p->rows_in_memory ? "with" : "without");
-		if (o->early && p->pdl == CG_PDL_NONE && want->sm >= 90)
-			return bad(m, "was made without --pdl early");
+		if (p->pdl != (want->sm >= 90 ? o->pdl : CG_PDL_NONE))
+			return bad(m, "was made with --pdl %s, not %s", cg_pdl_name(p->pdl),
+			           cg_pdl_name(o->pdl));
 	}
 	return ST_OK;
 }

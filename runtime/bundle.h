@@ -15,7 +15,7 @@ enum status rt_bundle_write(const struct rt_variants_options *o, struct arena *a
 
 /*
  * Fills *m, which is empty, with the image for o->multicast and o->nccl, from bytes that may be
- * hostile.  ST_INPUT: see m->code.diagnostics.  Of `o`, compile.target, compile.tp, max_rows, early
+ * hostile.  ST_INPUT: see m->code.diagnostics.  Of `o`, compile.target, compile.tp, max_rows, pdl
  * and rows_in_memory have to go with it.
  */
 enum status rt_bundle_read(struct rt_image *m, struct rt_bytes b,

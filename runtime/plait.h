@@ -353,14 +353,17 @@ size_t plait_buffer_bytes(const plait_buffer *b);
 
 struct plait_stage_options {
 	size_t struct_size;
-	struct plait_compile_options compile; /* of it, tp is the communicator's and target the
-	                                         GPU's; protocol NULL: chosen for each T */
+	/*
+	 * Of it, tp is the communicator's and target NULL the GPU's; protocol NULL: chosen for each T;
+	 * multicast PLAIT_NO: no protocol that needs it.  rows and form are left out.
+	 */
+	struct plait_compile_options compile;
 	const void *bundle; /* instead of compile.text: what plait compile --emit image wrote */
 	size_t bundle_len;
 	uint64_t max_rows;     /* the largest T of any launch */
 	const char *cache_dir; /* NULL: PLAIT_CACHE_DIR, else XDG_CACHE_HOME/plait; "": none */
 	const char *table;     /* the selection table that `plait tune` wrote; NULL: the cache's */
-	bool dependent_launch; /* programmatic dependent launch, with the early trigger */
+	bool dependent_launch; /* programmatic dependent launch: compile.pdl, else "early" */
 	bool rows_in_memory;   /* kernels read T from device memory: launches give rows_address */
 };
 

@@ -252,27 +252,58 @@ static void make_held(plait_stage *s)
 
 /* ---- creating ---- */
 
-static enum plait_status take_options(struct making *k, const struct plait_stage_options *o)
+static enum plait_status refuse(struct making *k, const char *what)
 {
-	size_t size = o->struct_size < sizeof k->o ? o->struct_size : sizeof k->o;
-	size_t inner, at = offsetof(struct plait_stage_options, compile);
-	struct plait_compile_options *c = &k->o.compile;
+	return rt_fail(&k->c->error, PLAIT_USAGE, "%s", what);
+}
 
-	memcpy(&k->o, o, size);
-	/* the options of compiling have a size of their own, which must be ours to find what is behind */
-	memcpy(&inner, (const char *)o + at, sizeof inner);
-	if (size < at + sizeof inner || inner != sizeof *c)
-		return rt_fail(&k->c->error, PLAIT_USAGE,
-		               "the options were not made by PLAIT_STAGE_OPTIONS_INIT");
+static enum plait_status check_options(struct making *k)
+{
+	const struct plait_compile_options *c = &k->o.compile;
+
 	if (!k->o.max_rows || k->o.max_rows > UINT32_MAX / 2)
 		return rt_fail(&k->c->error, PLAIT_USAGE, "max_rows is %llu, not 1 to 2^31 - 1",
 		               (unsigned long long)k->o.max_rows);
 	if (!c->text == !k->o.bundle)
-		return rt_fail(&k->c->error, PLAIT_USAGE, "give one of compile.text and bundle");
+		return refuse(k, "give one of compile.text and bundle");
+	if (c->rows || c->form)
+		return refuse(
+		        k,
+		        "compile.rows and compile.form are for a single T, and a stage has kernels "
+		        "for all: leave them out");
+	if (c->pdl && cg_pdl_by_name(c->pdl) < 0)
+		return refuse(k, "compile.pdl is none of none, wait and early");
+	if ((unsigned)c->multicast > PLAIT_YES)
+		return refuse(k, "compile.multicast is none of PLAIT_AUTO, PLAIT_NO and PLAIT_YES");
 	if (k->o.rows_in_memory && k->c->transport == PLAIT_BY_NCCL)
-		return rt_fail(&k->c->error, PLAIT_USAGE,
-		               "NCCL carries the rows, so T has to be known on the host: no "
-		               "rows_in_memory");
+		return refuse(k, "NCCL carries the rows, so T has to be known on the host: no "
+		                 "rows_in_memory");
+	return PLAIT_OK;
+}
+
+/* Also of structures that are older, or newer, than this library. */
+static enum plait_status copy_options(struct making *k, const struct plait_stage_options *o)
+{
+	size_t size = o->struct_size < sizeof k->o ? o->struct_size : sizeof k->o;
+	size_t inner = 0, at = offsetof(struct plait_stage_options, compile);
+
+	/* the options of compiling have a size of their own, which must be ours to find what is behind */
+	if (size >= at + sizeof inner)
+		memcpy(&inner, (const char *)o + at, sizeof inner);
+	if (inner != sizeof k->o.compile)
+		return refuse(k, "the options were not made by PLAIT_STAGE_OPTIONS_INIT");
+	memcpy(&k->o, o, size);
+	k->o.rows_in_memory |= k->o.compile.rows_in_memory;
+	return check_options(k);
+}
+
+static enum plait_status take_options(struct making *k, const struct plait_stage_options *o)
+{
+	struct plait_compile_options *c = &k->o.compile;
+	enum plait_status s = copy_options(k, o);
+
+	if (s != PLAIT_OK)
+		return s;
 	c->tp = k->c->size;
 	c->target = c->target ? c->target : target_of(k->c);
 	if (!c->target)
@@ -280,9 +311,11 @@ static enum plait_status take_options(struct making *k, const struct plait_stage
 		               "the GPUs are older than compute capability 8.0");
 	k->v = (struct rt_variants_options){
 	        .compile = *c,
-	        .multicast = k->c->transport == PLAIT_BY_MULTICAST,
+	        .multicast = k->c->transport == PLAIT_BY_MULTICAST && c->multicast != PLAIT_NO,
 	        .nccl = k->c->transport == PLAIT_BY_NCCL,
-	        .early = k->o.dependent_launch,
+	        .pdl = c->pdl                  ? (enum cg_pdl)cg_pdl_by_name(c->pdl)
+	               : k->o.dependent_launch ? CG_PDL_EARLY
+	                                       : CG_PDL_NONE,
 	        .rows_in_memory = k->o.rows_in_memory,
 	        .max_rows = k->o.max_rows,
 	};

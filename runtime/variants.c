@@ -3,8 +3,8 @@
  * each gets for T up to max_rows, and the compilation of all that some T gets.
  */
 #include "runtime/variants.h"
+#include "codegen/offer.h"
 #include "frontend/frontend.h"
-#include "ir/pass.h"
 #include <string.h>
 
 struct source_unit {
@@ -55,7 +55,7 @@ static enum status options(struct builder *b)
 	                            .target = t,
 	                            .protocol = (enum cg_protocol)p,
 	                            .order = (enum cg_order)order,
-	                            .pdl = b->o->early && t->sm >= 90 ? CG_PDL_EARLY : CG_PDL_NONE,
+	                            .pdl = t->sm >= 90 ? b->o->pdl : CG_PDL_NONE,
 	                            .rows_in_memory = b->o->rows_in_memory,
 	                            .spec_name = o->spec_name ? o->spec_name : "spec",
 	                            .places = &b->d};
@@ -79,28 +79,13 @@ static enum status front(struct builder *b)
 	return b->before && !b->d.nerror ? ST_OK : ST_INPUT;
 }
 
-/* Leaves this kernel alone in the module, with the functions that it may call. */
-static void keep_only(struct ir_module *m, const char *kernel)
-{
-	struct ir_func **at = &m->funcs;
-
-	while (*at)
-		if ((*at)->is_kernel && strcmp((*at)->name, kernel) != 0)
-			*at = (*at)->next;
-		else
-			at = &(*at)->next;
-	m->tail = at;
-}
-
 /* The kernel through the passes; NULL: d says why not. */
 static struct ir_func *form(struct builder *b, const struct ir_func *f, enum ir_rows rows,
                             struct diags *d)
 {
 	struct ir_pass_options po = {.tp = b->cg.tp, .rows = rows};
-	struct ir_module *m = ir_module_copy(f->module, b->a);
 
-	keep_only(m, f->name);
-	return ir_run_passes(m, &po, d) == ST_OK ? ir_func_find(m, f->name) : NULL;
+	return cg_fuse(f->module, f->name, &po, b->a, d);
 }
 
 static const char *first_error(const struct diags *d)
@@ -560,9 +545,9 @@ struct rt_bytes rt_variants_key(const struct rt_variants_options *o, struct aren
 
 	strbuf_init(&k, a);
 	strbuf_printf(&k,
-	              "plait image\ntp=%u multicast=%d nccl=%d early=%d rows_in_memory=%d "
+	              "plait image\ntp=%u multicast=%d nccl=%d pdl=%d rows_in_memory=%d "
 	              "max_rows=%llu remarks=%d\n",
-	              c->tp, o->multicast, o->nccl, o->early, o->rows_in_memory,
+	              c->tp, o->multicast, o->nccl, (int)o->pdl, o->rows_in_memory,
 	              (unsigned long long)o->max_rows, c->remarks);
 	put(&k, "version", plait_version());
 	put(&k, "name", c->spec_name);

@@ -6,8 +6,8 @@ struct rt_variants_options {
 	struct plait_compile_options compile; /* tp and target as they are; protocol NULL: by T */
 	bool multicast;                       /* the ranks' buffers may have multicast addresses */
 	bool nccl;                            /* NCCL carries the rows: no protocol but `local` */
-	bool early;          /* programmatic dependent launch, where the target has it */
-	bool rows_in_memory; /* T is read from device memory */
+	enum cg_pdl pdl;                      /* where the target has it */
+	bool rows_in_memory;                  /* T is read from device memory */
 	uint64_t max_rows;
 	const struct cg_table *table; /* NULL: none */
 };

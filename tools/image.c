@@ -8,7 +8,7 @@ enum { MOST_ROWS = 1 << 20 }; /* that a stage may ask for */
 static struct rt_variants_options options(const struct pipe *p)
 {
 	const struct args *a = p->args;
-	struct rt_variants_options o = {.early = a->pdl == CG_PDL_EARLY,
+	struct rt_variants_options o = {.pdl = a->pdl,
 	                                .rows_in_memory = a->rows_in_memory,
 	                                .max_rows = MOST_ROWS};
 	struct plait_set *set = arena_news(p->a, struct plait_set, a->nset);

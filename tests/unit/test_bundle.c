@@ -119,8 +119,8 @@ static void what_does_not_suit_is_said(void **state)
 	f->o.rows_in_memory = true;
 	refused(f, "without --rows-in-memory");
 	f->o = good;
-	f->o.early = true;
-	refused(f, "without --pdl early");
+	f->o.pdl = CG_PDL_EARLY;
+	refused(f, "with --pdl none, not early");
 }
 
 static void a_bundle_cut_anywhere_is_refused(void **state)

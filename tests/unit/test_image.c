@@ -268,7 +268,7 @@ static void the_key_has_all_that_matters(void **state)
 		f->o.max_rows += i == 1;
 		f->o.multicast = i == 2;
 		f->o.nccl = i == 3;
-		f->o.early = i == 4;
+		f->o.pdl = i == 4 ? CG_PDL_EARLY : CG_PDL_NONE;
 		f->o.rows_in_memory = i == 5;
 		f->o.compile.target = i == 6 ? "sm_100" : "sm_90";
 		f->o.compile.protocol = i == 7 ? "push" : NULL;

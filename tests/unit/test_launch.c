@@ -826,8 +826,12 @@ static void options_that_make_no_sense_are_refused(void **state)
 	struct plait_stage_options ok = f->o;
 
 	begin(f, false);
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 8; i++) {
 		f->o = ok;
+		f->o.compile.rows = i == 4 ? 8 : 0;
+		f->o.compile.form = i == 5 ? "own" : NULL;
+		f->o.compile.pdl = i == 6 ? "late" : NULL;
+		f->o.compile.struct_size -= i == 7 ? 8 : 0;
 		f->o.max_rows = i == 0 ? 0 : i == 1 ? UINT64_MAX : 64;
 		f->o.compile.text = i == 2 ? NULL : spec;
 		f->o.bundle = i == 3 ? spec : NULL;
