@@ -168,7 +168,7 @@ static bool give_up(struct cg_emit *e, const struct poll *q, struct header *h, s
 	return cg_push_fail(e, x);
 }
 
-static bool poll(struct cg_emit *e, const struct poll *q, bool header)
+static bool wait_for(struct cg_emit *e, const struct poll *q, bool header)
 {
 	struct ptx_fn *f = e->f;
 	struct ptx_opnd again = ptx_label_new(f, "poll"), got = ptx_label_new(f, "got"), missing,
@@ -177,8 +177,6 @@ static bool poll(struct cg_emit *e, const struct poll *q, bool header)
 	struct cg_failure x = {.ws = e->push->ws, .why = ptx_reg(f, PTX_C_B32), .phase = 2};
 	struct header h = {0};
 
-	if (!q->n && !header)
-		return true;
 	if (header)
 		h = header_begin(e);
 	ptx_place(f, again);
@@ -206,6 +204,12 @@ static bool poll(struct cg_emit *e, const struct poll *q, bool header)
 	if (header) /* seen: no more */
 		ptx_put_setp(f, PTX_NE, PTX_T_u32, e->push->looks, e->tid, e->tid);
 	return true;
+}
+
+/* At one rank there is nothing to wait for but, where it is asked for, a header. */
+static bool poll(struct cg_emit *e, const struct poll *q, bool header)
+{
+	return (!q->n && !header) || wait_for(e, q, header);
 }
 
 /* A word as the register that sums are made of. */
