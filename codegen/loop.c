@@ -261,6 +261,19 @@ static void use_slot(struct cg_emit *e, const struct cg_slot *s)
 	}
 }
 
+/* Before level 0: what one thread will store anew, all have loaded. */
+static void load_before_stores(struct cg_emit *e)
+{
+	bool any = false;
+
+	if (e->p->wide)
+		cg_wide_early(e);
+	for (unsigned i = 0; i < e->rp->nval; i++)
+		any |= cg_shared_inout(e->rp, &e->rp->val[i]);
+	if (any)
+		ptx_bar_sync(e->f, ptx_imm(0));
+}
+
 /* The CTA's last rows are on their way: the next kernel's CTAs may come. */
 static void let_next_start(struct cg_emit *e, struct ptx_opnd row)
 {
@@ -293,6 +306,7 @@ static bool emit_loop(struct cg_emit *e, struct ptx_opnd leave)
 		let_next_start(e, row);
 		cg_row_set(&e->row, row);
 		use_slot(e, &e->slot[s]);
+		load_before_stores(e);
 		if (e->ops->consume && !e->ops->consume(e, &e->slot[s], leave))
 			return false;
 		for (unsigned l = 0; l < e->rp->nlevel; l++)

@@ -313,3 +313,10 @@ bool cg_value_held(const struct cg_value *v, unsigned l)
 		return false;
 	return (made_early ? v->level : v->first) <= l;
 }
+
+bool cg_shared_inout(const struct cg_rowprog *rp, const struct cg_value *v)
+{
+	if (!v->used || v->ir->op != IR_OP_LOAD || rp->func->param[v->ir->param].mode != IR_INOUT)
+		return false;
+	return v->home == CG_HOME_ROW || (v->home == CG_HOME_ELEM && v->ratio > rp->elems);
+}

@@ -86,6 +86,10 @@ static inline bool cg_is_alias(const struct ir_value *v)
 	       (v->op == IR_OP_CAST && v->type.dtype == IR_F32);
 }
 
+/* An input that the kernel also stores, whose elements other threads have to have loaded before one
+ * stores them anew. */
+bool cg_shared_inout(const struct cg_rowprog *rp, const struct cg_value *v);
+
 /* A load of a weight or a scalar in memory, which no row changes. */
 static inline bool cg_is_constant(const struct ir_value *v)
 {

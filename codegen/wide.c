@@ -57,6 +57,8 @@ static int made_at(const struct cg_plan *p, const struct cg_rowprog *rp, const s
 {
 	if (v->summed)
 		return p->xchg_row ? -1 : 0;
+	if (cg_shared_inout(rp, v))
+		return -1;
 	if (cg_is_load(v->ir))
 		return loaded_at(rp, v);
 	return (int)(v->reduces ? v->level : v->first);
@@ -321,6 +323,21 @@ static void load(struct cg_emit *e, unsigned level, unsigned vec)
 	for (unsigned i = 0; i < e->rp->nval; i++)
 		if (loads(e, &e->rp->val[i], level))
 			cg_load_vector(e, &e->rp->val[i], vec, registers(&e->rp->val[i], vec));
+}
+
+/* What has to be loaded before any thread stores. */
+void cg_wide_early(struct cg_emit *e)
+{
+	for (unsigned i = 0; i < e->rp->nval; i++) {
+		struct cg_value *v = &e->rp->val[i];
+
+		if (v->home != CG_HOME_ELEM || !cg_shared_inout(e->rp, v))
+			continue;
+		for (unsigned vec = 0; vec < e->p->vecs; vec++) {
+			cg_load_vector(e, v, vec, registers(v, vec));
+			cg_wide_park(e, v, vec);
+		}
+	}
 }
 
 /* What the level reads of the vector, and loads have not brought. */

@@ -20,6 +20,7 @@ bool cg_wide_held(const struct cg_plan *p, const struct cg_rowprog *rp, const st
                   int l);
 
 void cg_wide_setup(struct cg_emit *e);
+void cg_wide_early(struct cg_emit *e); /* at the beginning of a row */
 void cg_wide_level(struct cg_emit *e, unsigned level);
 /* Parks what the value's registers of a vector hold, if the vector is one that is parked. */
 void cg_wide_park(struct cg_emit *e, const struct cg_value *v, unsigned vec);

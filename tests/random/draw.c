@@ -298,6 +298,13 @@ static void parameters(struct draw *g)
 		param(g, "", PICK(g, dtypes), 2, 1, REPLICATED);
 }
 
+/* The parameter anew, from rows of as many columns or from its own. */
+static void finish_inout(struct draw *g, const struct value *p, const struct value *rows)
+{
+	strbuf_printf(&g->body, "\tout %s = %s + zero;\n", p->name,
+	              p->cols == rows->cols ? rows->name : arena_printf(g->a, "%s * 0.5", p->name));
+}
+
 /* What was not read gets an output; `zero`, [T, 1], turns a vector or scalar to rows. */
 static void finish(struct draw *g, bool inout)
 {
@@ -328,7 +335,7 @@ static void finish(struct draw *g, bool inout)
 	if (!g->nout)
 		out(g, &g->v[rows]);
 	if (inout)
-		strbuf_printf(&g->body, "\tout p%u = %s + zero;\n", g->nparam - 1, g->v[rows].name);
+		finish_inout(g, &g->v[g->nparam - 1], &g->v[rows]);
 	else
 		strbuf_puts(&g->body, "\tout z = zero;\n");
 	if (!inout)
@@ -358,7 +365,8 @@ struct drawn draw_spec(struct arena *a, uint64_t seed)
 	parameters(&g);
 	inout = !g.whole && below(&g, 2);
 	if (inout)
-		param(&g, "inout ", PICK(&g, dtypes), 2, g.cols, CARRIED);
+		param(&g, "inout ", PICK(&g, dtypes), 2,
+		      below(&g, 4) ? g.cols : g.cols / divisor(g.cols, below(&g, 9) + 1), CARRIED);
 	n = 1 + below(&g, below(&g, 4) ? 12 : 40);
 	for (unsigned i = 0; i < n && g.n < MAX_VALUES - 16; i++)
 		PICK(&g, kinds)(&g);
