@@ -61,6 +61,13 @@ static const char *driver_text(int cuda, struct arena *a)
 	return v ? v : arena_printf(a, "CUDA %d.%d", cuda / 1000, cuda % 1000 / 10);
 }
 
+const char *rt_machine_driver(const struct rt_driver *d, struct arena *a)
+{
+	int cuda = 0;
+
+	return d->version(&cuda) == RT_CU_SUCCESS ? driver_text(cuda, a) : "unknown";
+}
+
 struct attribute {
 	int id;
 	int *to;

@@ -43,6 +43,9 @@ extern const struct rt_switch rt_multicast_switches[];
  * it is "1".  NULL and "" do not. */
 bool rt_switched_off(const struct rt_switch *s, const char *value);
 
+/* The driver's version, as rt_machine has it: "580.159.04". */
+const char *rt_machine_driver(const struct rt_driver *d, struct arena *a);
+
 /* Reads all; texts are in `a`. PLAIT_ENV where an attribute cannot be read. */
 enum plait_status rt_machine_read(struct rt_machine *m, const struct rt_driver *d, struct arena *a,
                                   struct rt_error *e);

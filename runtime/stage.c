@@ -6,6 +6,7 @@
 #include "runtime/build_id.h"
 #include "runtime/bundle.h"
 #include "runtime/finalize.h"
+#include "runtime/machine.h"
 #include "runtime/variants.h"
 #include <stdlib.h>
 #include <string.h>
@@ -30,16 +31,14 @@ struct making {
 void rt_machine_key(const plait_comm *c, struct arena *a, struct rt_table_key *key)
 {
 	bool one = true, host = true;
-	int version = 0;
 
 	for (unsigned r = 1; r < c->size; r++) {
 		one &= !memcmp(c->rank[r].uuid, c->rank[0].uuid, sizeof c->rank[0].uuid);
 		host &= c->rank[r].host == c->rank[0].host;
 	}
-	c->drv->version(&version);
 	*key = (struct rt_table_key){
 	        .gpu = arena_printf(a, "%s", c->rank[0].name),
-	        .driver = arena_printf(a, "%d.%d", version / 1000, version % 1000 / 10),
+	        .driver = rt_machine_driver(c->drv, a),
 	        .topology = one    ? "one-gpu"
 	                    : host ? "one-host"
 	                           : "hosts",

@@ -114,6 +114,44 @@ static const char *set_const(struct args *a, const char *s)
 	return NULL;
 }
 
+static const char *set_also(struct args *a, const char *s)
+{
+	const char *eq = strchr(s, '=');
+
+	if (!eq || eq == s || !eq[1])
+		return "NAME=VALUE";
+	a->also = arena_grow(a->arena, a->also, a->nalso, &a->cap_also, a->nalso + 1,
+	                     sizeof *a->also);
+	a->also[a->nalso++] = (struct fe_set){.name = arena_strndup(a->arena, s, (size_t)(eq - s)),
+	                                      .value = eq + 1};
+	return NULL;
+}
+
+static const char *set_peer(struct args *a, const char *s)
+{
+	for (;;) {
+		size_t n = strcspn(s, ","), name = strcspn(s, ",=");
+		struct fe_set p = {.name = arena_strndup(a->arena, s, name)};
+		bool nccl = !strcmp(p.name, "nccl"), fi = !strcmp(p.name, "flashinfer");
+
+		if (name < n)
+			p.value = arena_strndup(a->arena, s + name + 1, n - name - 1);
+		if ((!nccl && !fi) || (fi && (!p.value || !*p.value)))
+			return "nccl, nccl=FILE or flashinfer=DIR, with commas";
+		a->peer = arena_grow(a->arena, a->peer, a->npeer, &a->cap_peer, a->npeer + 1,
+		                     sizeof *a->peer);
+		a->peer[a->npeer++] = p;
+		if (!s[n])
+			return NULL;
+		s += n + 1;
+	}
+}
+
+static const char *set_rounds(struct args *a, const char *s)
+{
+	return whole(s, 1, 1000, "a number from 1 to 1000", &a->rounds);
+}
+
 static const char *set_target(struct args *a, const char *s)
 {
 	a->target = cg_target_by_name(s);
@@ -286,6 +324,9 @@ static const char *set_out(struct args *a, const char *s)     { a->out = s;     
 static const char *set_stop(struct args *a, const char *s)    { a->stop_after = s;    return NULL; }
 static const char *set_export(struct args *a, const char *s)  { a->export = s;        return NULL; }
 static const char *set_ptx(struct args *a, const char *s)     { a->ptx = s;           return NULL; }
+static const char *set_markdown(struct args *a, const char *s) { a->markdown = s;     return NULL; }
+static const char *set_json_file(struct args *a, const char *s) { a->json_file = s;   return NULL; }
+static const char *set_table(struct args *a, const char *s)   { a->table = strcmp(s, "none") ? s : ""; return NULL; }
 static const char *set_chain(struct args *a, const char *s)   { a->chain = s;         return NULL; }
 static const char *set_json(struct args *a, const char *s)    { (void)s; a->json = true;        return NULL; }
 static const char *set_rows_in_memory(struct args *a, const char *s) { (void)s; a->rows_in_memory = true; return NULL; }
@@ -300,20 +341,20 @@ static const struct {
 	unsigned commands;
 	const char *help;
 } options[] = {
-	{"tp", "N", set_tp, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "ranks, 1 to 16"},
-	{"set", "NAME=VALUE", set_const, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "override a const of the spec; may be repeated"},
-	{"remarks", NULL, set_remarks, CMD_CHECK | CMD_COMPILE, "say where gathers were made and what was not reordered, and why"},
-	{"kernel", "NAME", set_kernel, CMD_COMPILE | CMD_VERIFY, "this kernel only (default: all of the spec)"},
+	{"tp", "N", set_tp, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_PLAN | CMD_BENCH | CMD_TUNE, "ranks, 1 to 16"},
+	{"set", "NAME=VALUE", set_const, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_PLAN | CMD_BENCH | CMD_TUNE, "override a const of the spec; may be repeated"},
+	{"remarks", NULL, set_remarks, CMD_CHECK | CMD_COMPILE | CMD_TUNE, "say where gathers were made and what was not reordered, and why"},
+	{"kernel", "NAME", set_kernel, CMD_COMPILE | CMD_VERIFY | CMD_BENCH | CMD_TUNE, "this kernel only (default: all of the spec)"},
 	{"target", "SM", set_target, CMD_COMPILE | CMD_VERIFY, "the GPU, as sm_90 (the default)"},
-	{"protocol", "P", set_protocol, CMD_COMPILE | CMD_VERIFY, "how ranks exchange rows (default: auto); several, as a,b: each of them"},
+	{"protocol", "P", set_protocol, CMD_COMPILE | CMD_VERIFY | CMD_BENCH | CMD_TUNE, "how ranks exchange rows (default: auto); several, as a,b: each of them"},
 	{"form", "F", set_form, CMD_COMPILE | CMD_VERIFY, "which rows a rank works on: own, all, or auto (the default): what the protocol needs"},
 	{"multicast", "YES", set_multicast, CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "whether auto (and plan) may take multicast: yes (the default from sm_90 on, unless the environment switches it off) or no"},
 	{"order", "O", set_order, CMD_COMPILE | CMD_VERIFY, "memory order: formal (the default), hw, strict"},
-	{"pdl", "P", set_pdl, CMD_COMPILE | CMD_VERIFY, "programmatic dependent launch: none (the default), wait, early"},
+	{"pdl", "P", set_pdl, CMD_COMPILE | CMD_VERIFY | CMD_BENCH | CMD_TUNE, "programmatic dependent launch: none (the default), wait, early"},
 	{"rows-in-memory", NULL, set_rows_in_memory, CMD_COMPILE | CMD_VERIFY, "T is read from device memory, so that one graph serves several"},
 	{"export", "PARAM", set_export, CMD_COMPILE | CMD_VERIFY, "in place of each kernel with this carried parameter, the kernel that gathers it whole"},
 	{"emit", "KIND", set_emit, CMD_COMPILE, "ast, ir, plan, ptx (the default), cubin, bundle: a folder with all that a caller needs, or image: a file that the library loads"},
-	{"output", "OUT", set_out, CMD_COMPILE, "file to write; - is standard output (the default); a folder gets one file a kernel"},
+	{"output", "OUT", set_out, CMD_COMPILE | CMD_TUNE, "file to write; - is standard output (the default); a folder gets one file a kernel"},
 	{"stop-after", "PASS", set_stop, CMD_COMPILE, "run the passes up to this one; for --emit ir"},
 	{"dump-passes", NULL, set_dump, CMD_COMPILE, "print the IR after every pass on standard error"},
 	{"tokens", "LIST", set_tokens, CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "row counts T to verify, as 0,1,7-9,64 (default: 0,1,7,64); for compile the one T that auto chooses a protocol for; for plan the rows of the batch"},
@@ -326,6 +367,16 @@ static const struct {
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY | CMD_SIMULATE, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
 	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_LINT | CMD_DOCTOR | CMD_PLAN, "one JSON document on standard output (doc/cli.md)"},
+	{"tokens", "LIST", set_tokens, CMD_BENCH | CMD_TUNE, "row counts T (default: 1 to 16384, by steps of 2 or 4)"},
+	{"ctas", "N", set_ctas, CMD_BENCH, "CTAs of plait's launches (default: as tuned)"},
+	{"ctas", "N", set_ctas, CMD_TUNE, "most CTAs from 1024 rows up, where a GEMM may run beside (default: 12; a push may have more)"},
+	{"peer", "LIST", set_peer, CMD_BENCH, "whom to measure beside plait: nccl, nccl=FILE (libnccl.so.2), flashinfer=DIR (its sources; nvcc compiles them)"},
+	{"also", "NAME=VALUE", set_also, CMD_BENCH, "one more section with this const set; may be repeated"},
+	{"rounds", "N", set_rounds, CMD_BENCH, "samples of each time (default: 25)"},
+	{"table", "FILE", set_table, CMD_BENCH, "the selection table (default: the cache's; none: what plait ships)"},
+	{"json", "FILE", set_json_file, CMD_BENCH, "JSON lines: all times with their samples"},
+	{"svg", "FILE", set_svg, CMD_BENCH, "a picture of the times"},
+	{"markdown", "FILE", set_markdown, CMD_BENCH, "a page with tables (doc/performance.md)"},
 	{"ptx", "FILE", set_ptx, CMD_VERIFY, "verify this text in place of the generated one; kernels that it lacks are left out"},
 	{"check", NULL, set_check, CMD_FMT, "write nothing; exit with 1 when the text would change"},
 	{"in-place", NULL, set_place, CMD_FMT, "write to the file, in one step, instead of standard output"},
@@ -355,6 +406,12 @@ static const struct {
 	{CMD_VERIFY, "verify",
 	 "compiles a spec's kernels and runs the PTX text on simulated ranks, under hostile schedules, against an\n"
 	 "independent reference with error bounds"},
+	{CMD_BENCH, "bench",
+	 "times a kernel of a spec on the GPUs of this machine, in every protocol, against NCCL and others, in one run:\n"
+	 "CUDA graphs, random data, all contenders in turn (doc/bench.md).  It exits with 3 where there is no GPU"},
+	{CMD_TUNE, "tune",
+	 "times protocols and CTAs over row counts on the GPUs of this machine, and writes what is best to the table that\n"
+	 "the library chooses by (doc/tune.md)"},
 	{CMD_DOCTOR, "doctor",
 	 "says what this machine offers for running kernels, what is missing, and what to do about it"},
 	{CMD_SIMULATE, "simulate",
@@ -447,6 +504,7 @@ int args_parse(struct args *a, int argc, char **argv)
 
 	a->sum = -1;
 	a->target = cg_target_by_name("sm_90");
+	a->pdl = a->command & (CMD_BENCH | CMD_TUNE) ? CG_PDL_EARLY : CG_PDL_NONE;
 	getopt_table(a->command, table);
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":o:ih", table, NULL)) != -1) {
@@ -456,7 +514,7 @@ int args_parse(struct args *a, int argc, char **argv)
 		}
 		if (c == ':')
 			return args_wrong(a, "'%s' needs a value", argv[optind - 1]);
-		if ((c == 'o' && !(a->command & CMD_COMPILE)) ||
+		if ((c == 'o' && !(a->command & (CMD_COMPILE | CMD_TUNE))) ||
 		    (c == 'i' && !(a->command & CMD_FMT)))
 			c = '?';
 		if (c == '?')

@@ -50,6 +50,13 @@ struct args {
 	int sum;           /* enum sim_sum; -1: all in turn */
 	const char *chain; /* kernels to run one after the other, with commas */
 	const char *ptx;   /* a file with the text to verify; NULL: what is generated */
+	const char *markdown, *json_file; /* of bench: files to write, as svg below */
+	const char *table;                /* a selection table; NULL: the cache's; "": none */
+	unsigned rounds;
+	struct fe_set *also; /* of bench: a run more with each of them set */
+	size_t nalso, cap_also;
+	struct fe_set *peer; /* value NULL: none given */
+	size_t npeer, cap_peer;
 	/* plan */
 	const char *gpu, *model, *trace, *svg, *facts;
 	bool explain, gantt;

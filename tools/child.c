@@ -18,7 +18,7 @@ static void read_all(int fd, struct strbuf *out)
 			strbuf_putn(out, buf, (size_t)n);
 }
 
-int spawn_read(char *const argv[], struct strbuf *out)
+int child_read(char *const argv[], struct strbuf *out)
 {
 	posix_spawn_file_actions_t fa;
 	int fd[2], status = 0, error;

@@ -6,4 +6,4 @@
  * argv[0] is looked for on the PATH; standard output and standard error together go to *out.  Its exit code; 127 where it
  * cannot be run; 128 + the signal that ended it.
  */
-int spawn_read(char *const argv[], struct strbuf *out);
+int child_read(char *const argv[], struct strbuf *out);

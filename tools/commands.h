@@ -7,6 +7,8 @@ int cmd_check(struct args *a);
 int cmd_compile(struct args *a);
 int cmd_verify(struct args *a);
 int cmd_fmt(struct args *a);
+int cmd_bench(struct args *a);
+int cmd_tune(struct args *a);
 int cmd_doctor(struct args *a);
 int cmd_lint(struct args *a);
 int cmd_simulate(struct args *a);

@@ -48,7 +48,7 @@ static void add_ptxas(struct doctor *d)
 		char *argv[] = {(char *)(uintptr_t)from[i], (char[]){"--version"}, NULL};
 
 		strbuf_init(&b, d->a);
-		if (spawn_read(argv, &b))
+		if (child_read(argv, &b))
 			continue;
 		release = strstr(b.s, "release ");
 		doctor_add(d, "ptxas", DOCTOR_GOOD, NULL, "%s, %.*s", from[i],

@@ -22,7 +22,7 @@ static int run(const char *program, const char *target, const char *file, struct
 	int code;
 
 	snprintf(arch, sizeof arch, "-arch=%s", target);
-	code = spawn_read(argv, log);
+	code = child_read(argv, log);
 	return code == 127 ? -1 : code;
 }
 
