@@ -395,6 +395,64 @@ static void arguments_that_make_no_sense_are_usage(void **state)
 	assert_int_equal(fake_alive(), 0);
 }
 
+/* ---- a bootstrap that breaks ---- */
+
+struct breaking {
+	int calls, fails; /* so far; the one that fails */
+};
+
+static int gather_alone(void *ctx, const void *send, void *recv, size_t bytes)
+{
+	struct breaking *b = ctx;
+
+	memcpy(recv, send, bytes);
+	return ++b->calls == b->fails ? 7 : 0;
+}
+
+/* At any exchange: what there was is given back, and nobody is asked again. */
+static void an_allgather_that_fails_breaks_the_communicator_for_good(void **state)
+{
+	struct rt_hooks h = {&fake_driver, &fake_nccl, get_env, &(struct job){0}};
+	unsigned created = 0, failed = 0;
+
+	(void)state;
+	for (int n = 1; n < 60; n++) {
+		struct breaking br = {.fails = n};
+		struct plait_comm_options o = PLAIT_COMM_OPTIONS_INIT;
+		plait_comm *c;
+		plait_buffer *b = NULL;
+		enum plait_status s;
+		int calls;
+
+		fake_reset(1);
+		o.bootstrap = PLAIT_BOOT_ALLGATHER;
+		o.processes = 1;
+		o.allgather = gather_alone;
+		o.allgather_ctx = &br;
+		s = rt_comm_create(&o, &h, &c);
+		if (s == PLAIT_OK) {
+			created++;
+			while (s == PLAIT_OK) {
+				plait_buffer_free(b);
+				s = plait_buffer_create(c, 100, &b);
+			}
+			assert_null(b);
+		}
+		failed += s == PLAIT_ENV;
+		assert_non_null(strstr(plait_comm_error(c), "the caller's allgather returned 7"));
+		calls = br.calls;
+		assert_int_equal(calls, n);
+		assert_int_not_equal(plait_comm_barrier(c), PLAIT_OK);
+		assert_int_not_equal(plait_buffer_create(c, 1, &b), PLAIT_OK);
+		assert_int_equal(br.calls, calls);
+		plait_comm_free(c);
+		assert_int_equal(fake_alive(), 0);
+		assert_int_equal(fake.wrong, 0);
+	}
+	assert_true(created > 10 && created < 59);
+	assert_int_equal(failed, 59);
+}
+
 /* ---- a failure at each call ---- */
 
 /* All have the same outcome, and when it is a failure it names the call. */
@@ -489,6 +547,7 @@ int main(void)
 	        cmocka_unit_test(ranks_that_ask_for_different_sizes_are_named),
 	        cmocka_unit_test(a_gpu_that_is_not_there_is_said_to_all),
 	        cmocka_unit_test(arguments_that_make_no_sense_are_usage),
+	        cmocka_unit_test(an_allgather_that_fails_breaks_the_communicator_for_good),
 	        cmocka_unit_test(a_failure_at_any_call_unwinds_on_all_ranks),
 	        cmocka_unit_test(a_failure_in_multicast_leaves_peers),
 	};
