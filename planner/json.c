@@ -77,5 +77,5 @@ void pl_json(const struct pl_plan *p, const struct pl_machine *m, struct strbuf 
 	strbuf_puts(out, "],\"schedule\":[");
 	for (uint32_t k = 0; k < p->nseq; k++)
 		strbuf_printf(out, "%s%u", k ? "," : "", p->seq[k]);
-	strbuf_puts(out, "]}\n");
+	strbuf_puts(out, "]}");
 }

@@ -13,6 +13,7 @@ struct plan {
 	const struct pl_model *model;
 	struct pl_options o;
 	struct planner *planner;
+	cJSON *plans; /* of --json */
 };
 
 /* ---- the model ---- */
@@ -85,6 +86,15 @@ static enum status begin(struct plan *q)
 	}
 	q->planner = pl_new(q->model, &q->o);
 	return q->planner ? ST_OK : ST_NOMEM;
+}
+
+static void add_json(struct plan *q, const struct pl_plan *plan)
+{
+	struct strbuf b;
+
+	strbuf_init(&b, q->p.a);
+	pl_json(plan, &q->o.machine, &b);
+	cJSON_AddItemToArray(q->plans, cJSON_CreateRaw(b.s));
 }
 
 /* ---- files ---- */
@@ -177,7 +187,7 @@ static enum status one(struct plan *q)
 		return s;
 	strbuf_init(&out, q->p.a);
 	if (q->args->json)
-		pl_json(plan, &q->o.machine, &out);
+		add_json(q, plan);
 	else if (q->args->explain)
 		pl_explain(plan, &q->o.machine, &out);
 	else
@@ -237,10 +247,7 @@ static enum status sweep(struct plan *q)
 	double *best = arena_news(q->p.a, double, n);
 	struct strbuf b;
 
-	strbuf_init(&b, q->p.a);
-	if (q->args->json)
-		strbuf_puts(&b, "[");
-	else
+	if (!q->args->json)
 		printf("%s on %s, tp %u; times in ms\n    rows  plan       split at       plan    "
 		       "unfused fused-only  no-commun  recovered\n",
 		       q->model->name, q->o.machine.name, q->model->tp);
@@ -252,15 +259,11 @@ static enum status sweep(struct plan *q)
 			return s;
 		memcpy(us[i], p->mode_us, sizeof us[i]);
 		best[i] = p->us;
-		if (!q->args->json) {
+		if (q->args->json)
+			add_json(q, p);
+		else
 			sweep_row(p);
-			continue;
-		}
-		strbuf_puts(&b, i ? "," : "");
-		pl_json(p, &q->o.machine, &b);
 	}
-	if (q->args->json)
-		printf("%s]\n", b.s);
 	if (!q->args->svg)
 		return ST_OK;
 	strbuf_init(&b, q->p.a);
@@ -271,6 +274,7 @@ static enum status sweep(struct plan *q)
 int cmd_plan(struct args *a)
 {
 	struct plan q = {.args = a};
+	cJSON *doc = NULL;
 	enum status s;
 
 	if (!a->tp)
@@ -284,9 +288,13 @@ int cmd_plan(struct args *a)
 	if (a->ntokens > 1 || (a->ntokens && !a->tokens[0]))
 		return args_wrong(a, "a plan is for one row count, of at least 1; see --sweep");
 	pipe_init(&q.p, a->arena, a);
+	if (a->json) {
+		doc = json_document(a);
+		q.plans = cJSON_AddArrayToObject(doc, "plans");
+	}
 	s = begin(&q);
 	if (s == ST_OK)
 		s = a->sweep[1] ? sweep(&q) : one(&q);
 	pl_free(q.planner);
-	return pipe_finish(&q.p, s);
+	return doc ? json_finish(doc, &q.p, s) : pipe_finish(&q.p, s);
 }
