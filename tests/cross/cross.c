@@ -7,12 +7,15 @@
  *	cross FOLDER all              every combination, 20 schedules; PLAIT_TEST_ALL=1 does the same
  *	cross FOLDER ... --update F   also writes the table of what was run to F (doc/verified.md)
  *	cross FOLDER ... --schedules N
+ *	cross FOLDER ... --part K/N   every N-th combination, from the K-th on: deals the whole out
+ *	                              over machines or nights
  *
+ * A kernel that another sample has too, equal but for its name, is run once for each combination.
  * A protocol may refuse a kernel (E421, E807, E809): that is counted apart, and a
  * kernel must have at least one protocol for every number of ranks.
  */
-#include "tools/pipeline.h"
-#include "tools/verify.h"
+#include "support/hash.h"
+#include "tools/verify_one.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,18 +36,21 @@ static const char *const dtypes[] = {"bf16", "f16", "f32"};
 enum { NRANKS = 9, NDTYPES = 3, MAX_SPECS = 64, SMALL = 128 };
 
 struct cell { /* of the table */
-	unsigned run, refused;
+	unsigned run, same, refused;
 };
 
 struct cross {
 	unsigned test, failed, seed, threads, schedules;
+	unsigned part, parts, number; /* of combinations: those of the part are run */
 	char *spec[MAX_SPECS];
 	unsigned nspec;
 	bool all;
 	struct cell cell[CG_NPROTOCOLS][NRANKS][NDTYPES];
 	unsigned served[MAX_SPECS][NRANKS]; /* kernels that some protocol took */
 	unsigned tried[MAX_SPECS][NRANKS];  /* combinations */
-	char folder[64];                    /* for specs that were changed */
+	uint64_t *seen;                     /* kernels and how they were compiled, by hash */
+	size_t nseen;
+	char folder[64]; /* for specs that were changed */
 };
 
 static void report(struct cross *c, const char *what, const char *wrong)
@@ -128,40 +134,18 @@ static unsigned row_counts(unsigned tp, bool full, int64_t *t)
 /* NULL, or what is wrong with the kernel. */
 static const char *verify(struct cross *c, struct pipe *p, const struct pipe_kernel *k, bool small)
 {
-	struct vf_kernel vk = {.f = k->f, .k = k->k, .rows = k->rows, .places = &p->d};
 	unsigned tp = p->args->tp;
 	int64_t tokens[6] = {1, (int64_t)tp + 1};
-	struct vf_options o = {.tp = tp,
-	                       .tokens = tokens,
-	                       .ntokens = small ? row_counts(tp, c->all, tokens) : 2,
-	                       .launches = small ? 0 : 2,
-	                       .schedules = small ? c->schedules : 1,
-	                       .seed = c->seed++ % 1000,
-	                       .sum = -1,
-	                       .threads = c->threads};
-	const struct ptx_module *m;
-	struct vf_data *d;
-	struct vf_result r;
-	struct source *src;
-	struct strbuf b;
-	const char *error;
+	const struct vf_options o = {.tp = tp,
+	                             .tokens = tokens,
+	                             .ntokens = small ? row_counts(tp, c->all, tokens) : 2,
+	                             .launches = small ? 0 : 2,
+	                             .schedules = small ? c->schedules : 1,
+	                             .seed = c->seed++ % 1000,
+	                             .sum = -1,
+	                             .threads = c->threads};
 
-	strbuf_init(&b, p->a);
-	ptx_print(k->k->module, &b);
-	src = diags_add_source(&p->d, "kernel.ptx", b.s, b.n);
-	m = src ? ptx_parse(p->a, &p->d, src) : NULL;
-	if (!m)
-		return "the printed text does not parse";
-	if (vf_data_new(&vk, &o, p->a, &d, &error) != ST_OK)
-		return error;
-	vf_run(d, m, b.s, p->a, &r);
-	vf_data_free(d);
-	strbuf_init(&b, p->a);
-	if (r.failure.kind == VF_GOOD)
-		return NULL;
-	strbuf_printf(&b, "%s:\n", k->k->name);
-	vf_print_failure(&r.failure, p->args->spec, &b);
-	return b.s;
+	return verify_one(p, k, &o);
 }
 
 /* Only refusals: a diagnostic for each kernel that says which protocols can do it. */
@@ -172,6 +156,37 @@ static bool refused(const struct diags *d)
 		    x->code != DIAG_CG_PROTOCOL && x->code != DIAG_CG_DOMAIN)
 			return false;
 	return d->nerror > 0;
+}
+
+static uint64_t hash_func(uint64_t h, struct arena *a, const struct ir_func *f)
+{
+	struct strbuf b;
+	const char *s;
+
+	strbuf_init(&b, a);
+	ir_print_func(f, &b);
+	s = strchr(b.s, '('); /* behind the name */
+	return hash_bytes(h, s ? s : b.s, strlen(s ? s : b.s));
+}
+
+/* A kernel with the same IR, before and after the passes, was verified in this combination. */
+static bool seen_before(struct cross *c, struct pipe *p, const struct ir_func *f,
+                        const struct combination *x)
+{
+	const unsigned how[] = {(unsigned)x->protocol, x->rank, x->dtype};
+	uint64_t h = hash_bytes(HASH_INIT, how, sizeof how);
+	uint64_t *more;
+
+	h = hash_func(hash_func(h, p->a, f), p->a, ir_func_find(p->before, f->name));
+	for (size_t i = 0; i < c->nseen; i++)
+		if (c->seen[i] == h)
+			return true;
+	more = realloc(c->seen, (c->nseen + 1) * sizeof *more);
+	if (more) {
+		c->seen = more;
+		c->seen[c->nseen++] = h;
+	}
+	return false;
 }
 
 /* Compiles kernel by kernel, so that one that is refused does not take the others with it. */
@@ -201,11 +216,15 @@ static const char *kernels(struct cross *c, struct pipe *p, struct args *args,
 			diags_render(&p->d, DIAG_WARNING, &b);
 			return b.s;
 		}
+		c->served[x->spec][x->rank]++;
+		if (seen_before(c, p, f, x)) {
+			cell->same++;
+			continue;
+		}
 		wrong = verify(c, p, &p->kernel[p->nkernel - 1], x->hidden != NULL);
 		if (wrong)
 			return wrong;
 		cell->run++;
-		c->served[x->spec][x->rank]++;
 	}
 	return NULL;
 }
@@ -229,6 +248,8 @@ static void combination(struct cross *c, const struct combination *x)
 	char what[256];
 	bool typed;
 
+	if (c->number++ % c->parts != c->part)
+		return;
 	snprintf(what, sizeof what, "%s, %s, tp %u, %s, order %s, pdl %s%s%s", c->spec[x->spec],
 	         cg_protocol_name(x->protocol), ranks[x->rank], dtypes[x->dtype],
 	         cg_order_name(args.order), cg_pdl_name(args.pdl),
@@ -348,8 +369,8 @@ static void print_row(FILE *f, const struct cross *c, int p, unsigned t)
 	for (unsigned r = 0; r < NRANKS; r++) {
 		const struct cell *x = &c->cell[p][r][t];
 
-		if (x->run || x->refused)
-			fprintf(f, " %u%s |", x->run, x->run ? "" : " (refused)");
+		if (x->run || x->same || x->refused)
+			fprintf(f, " %u%s |", x->run, x->run || x->same ? "" : " (refused)");
 		else
 			fprintf(f, " |");
 	}
@@ -367,10 +388,12 @@ static int update(const struct cross *c, const char *path)
 	        "doc/verified.md`): how many kernels of the samples were\nverified for each "
 	        "protocol, "
 	        "element type and number of ranks, with rows of %d elements, %u schedules\neach, "
-	        "T = 0, 1, tp - 1, tp, tp + 1%s.  \"refused\": the protocol cannot do them, and "
+	        "T = 0, 1, tp - 1, tp, tp + 1%s%s.  \"refused\": the protocol cannot do them, and "
 	        "says "
-	        "so.  Failures: %u.\n\n| protocol | type |",
-	        c->all ? " all" : "", SMALL, c->schedules, c->all ? " and 33" : "", c->failed);
+	        "so.  A kernel that several samples have, equal but for its name, counts once.  "
+	        "Failures: %u.\n\n| protocol | type |",
+	        c->all ? " all" : "", SMALL, c->schedules, c->all ? " and 33" : "",
+	        c->parts > 1 ? ", of a part of the combinations" : "", c->failed);
 	for (unsigned r = 0; r < NRANKS; r++)
 		fprintf(f, " tp %u |", ranks[r]);
 	fprintf(f, "\n|---|---|");
@@ -391,7 +414,7 @@ static int update(const struct cross *c, const char *path)
 /* Where all was tried, every sample was served. */
 static void check_served(struct cross *c)
 {
-	for (unsigned s = 0; s < c->nspec && c->all; s++)
+	for (unsigned s = 0; s < c->nspec && c->all && c->parts == 1; s++)
 		for (unsigned r = 0; r < NRANKS; r++)
 			if (!c->served[s][r])
 				report(c, c->spec[s], "no protocol takes its kernels");
@@ -434,9 +457,20 @@ static void clean(struct cross *c)
 	rmdir(c->folder);
 }
 
+/* K/N; what makes no sense is no combination at all, which is a failure. */
+static void read_part(struct cross *c, const char *s)
+{
+	unsigned k, n;
+
+	if (sscanf(s, "%u/%u", &k, &n) != 2 || !k || !n || k > n)
+		k = 2, n = 1;
+	c->part = k - 1;
+	c->parts = n;
+}
+
 int main(int argc, char **argv)
 {
-	static struct cross c = {.folder = "/tmp/cross.XXXXXX"};
+	static struct cross c = {.folder = "/tmp/cross.XXXXXX", .parts = 1};
 	const char *env = getenv("PLAIT_TEST_ALL"), *table = NULL;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	int code = 0;
@@ -449,11 +483,14 @@ int main(int argc, char **argv)
 			table = argv[++i];
 		if (!strcmp(argv[i], "--schedules") && i + 1 < argc)
 			c.schedules = (unsigned)strtoul(argv[++i], NULL, 10);
+		if (!strcmp(argv[i], "--part") && i + 1 < argc)
+			read_part(&c, argv[++i]);
 	}
 	if (!c.schedules)
 		c.schedules = c.all ? 20 : SCHEDULES;
 	if (argc < 2 || !read_specs(&c, argv[1]) || !mkdtemp(c.folder)) {
-		fprintf(stderr, "usage: cross FOLDER-OF-SPECS [all] [--update FILE]\n");
+		fprintf(stderr, "usage: cross FOLDER-OF-SPECS [all] [--update FILE] [--schedules "
+		                "N] [--part K/N]\n");
 		return 2;
 	}
 	(c.all ? every : pairwise)(&c);
@@ -462,5 +499,6 @@ int main(int argc, char **argv)
 		code = update(&c, table);
 	clean(&c);
 	printf("1..%u\n", c.test);
-	return c.failed ? 1 : code;
+	free(c.seen);
+	return c.failed || !c.test ? 1 : code;
 }

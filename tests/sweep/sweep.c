@@ -7,8 +7,7 @@
  *	                      down; with PLAIT_TEST_ALL=1 always every combination
  *	sweep FOLDER wide     rows that do not fit into registers, protocols in turn
  */
-#include "tools/pipeline.h"
-#include "tools/verify.h"
+#include "tools/verify_one.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,41 +56,17 @@ static void report(struct sweep *s, const char *what, const char *kernel, const 
 /* NULL, or what is wrong with kernel i. */
 static const char *verify(struct sweep *s, struct pipe *p, size_t i)
 {
-	struct vf_kernel vk = {.f = p->kernel[i].f,
-	                       .k = p->kernel[i].k,
-	                       .rows = p->kernel[i].rows,
-	                       .places = &p->d};
 	int64_t tokens[] = {s->wide ? 2 : 1, p->args->tp + 1};
-	struct vf_options o = {.tp = p->args->tp,
-	                       .tokens = tokens,
-	                       .ntokens = s->wide ? 1 : 2,
-	                       .launches = s->wide ? 2 : 3,
-	                       .schedules = 1,
-	                       .seed = s->seed++ % 1024,
-	                       .sum = -1,
-	                       .threads = s->threads};
-	const struct ptx_module *m;
-	struct vf_data *d;
-	struct vf_result r;
-	struct source *src;
-	struct strbuf b;
-	const char *error;
+	const struct vf_options o = {.tp = p->args->tp,
+	                             .tokens = tokens,
+	                             .ntokens = s->wide ? 1 : 2,
+	                             .launches = s->wide ? 2 : 3,
+	                             .schedules = 1,
+	                             .seed = s->seed++ % 1024,
+	                             .sum = -1,
+	                             .threads = s->threads};
 
-	strbuf_init(&b, p->a);
-	ptx_print(p->kernel[i].k->module, &b);
-	src = diags_add_source(&p->d, "kernel.ptx", b.s, b.n);
-	m = src ? ptx_parse(p->a, &p->d, src) : NULL;
-	if (!m)
-		return "the printed text does not parse";
-	if (vf_data_new(&vk, &o, p->a, &d, &error) != ST_OK)
-		return error;
-	vf_run(d, m, b.s, p->a, &r);
-	vf_data_free(d);
-	strbuf_init(&b, p->a);
-	if (r.failure.kind == VF_GOOD)
-		return NULL;
-	vf_print_failure(&r.failure, p->args->spec, &b);
-	return b.s;
+	return verify_one(p, &p->kernel[i], &o);
 }
 
 static void combination(struct sweep *s, const char *spec, unsigned tp, const char *width)
