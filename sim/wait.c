@@ -7,9 +7,10 @@
 #include "sim/internal.h"
 #include <string.h>
 
-/* Warps whose lines were not written look again so often: a loop may wait for what it does not poll
- * strongly, or poll more than is kept of it. */
-enum { WAKE_STEPS = 1 << 16 };
+/* Warps whose lines were not written look again after so many steps for each of them: a loop may
+ * wait for what it does not poll strongly.  To find that they wait takes each some hundred steps, in
+ * which nobody else may run. */
+enum { WAKE_STEPS = 1 << 12 };
 
 static struct sim_poll *poll_of(struct sim_warp *w, const struct sim_op *op)
 {
@@ -22,6 +23,7 @@ static struct sim_poll *poll_of(struct sim_warp *w, const struct sim_op *op)
 		p = &w->poll[w->npoll++];
 	} else {
 		p = &w->poll[w->next_poll];
+		w->evicted = p->turn > w->evicted ? p->turn : w->evicted;
 		w->next_poll = (w->next_poll + 1) % SIM_POLLS;
 	}
 	p->op = op;
@@ -95,7 +97,8 @@ static void watch(struct sim_warp *w, struct sim_block *b, uint64_t off)
 /* From now on a write to what w polls wakes it. */
 void sim_watch(struct sim *s, struct sim_warp *w)
 {
-	memset(w->lines, 0, sizeof w->lines);
+	/* of what it polled and is not known any more, any write may be one */
+	memset(w->lines, w->evicted > w->poll_from ? 0xff : 0, sizeof w->lines);
 	s->watches++;
 	for (unsigned k = 0; k < w->npoll; k++)
 		SIM_EACH (i, w->poll[k].mask) {
@@ -138,6 +141,7 @@ void sim_wake_line(struct sim *s, uint64_t addr, unsigned n)
 
 void sim_wake_all(struct sim *s)
 {
+	s->wake_at = s->steps + WAKE_STEPS * (uint64_t)(16 + s->nwaiting);
 	for (unsigned r = 0; r < s->o.ranks; r++) {
 		struct sim_list *l = &s->rank[r].waiting;
 
@@ -145,5 +149,4 @@ void sim_wake_all(struct sim *s)
 			sim_set_state(s, l->w[l->n - 1], SIM_READY);
 	}
 	s->wake = false;
-	s->wake_at = s->steps + WAKE_STEPS;
 }
