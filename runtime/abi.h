@@ -1,7 +1,7 @@
 /*
- * What the CUDA driver's binary interface needs: types, structures and values, declared here, so that no
- * vendor header is needed to build.  They follow the driver API's reference (CUDA 12.0 to 13.x);
- * runtime/abi_cuda.c holds them against <cuda.h> where there is one.
+ * What the CUDA driver's binary interface needs: types, structures and values, declared here, so
+ * that no vendor header is needed to build.  They follow the driver API's reference (CUDA 12.0 to
+ * 13.x); runtime/abi_cuda.c holds them against <cuda.h> where there is one.
  */
 #pragma once
 #include <stddef.h>

@@ -1,5 +1,7 @@
-/* A test, not part of the library: runtime/libnccl.h against the vendor's <nccl.h>, where there is one.  It
- * compiles only if all agree. */
+/*
+ * A test, not part of the library: runtime/libnccl.h against the vendor's <nccl.h>, where there is
+ * one.  It compiles only if all agree.
+ */
 #include "runtime/libnccl.h"
 #include <stdio.h>
 

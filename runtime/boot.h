@@ -1,7 +1,7 @@
 /*
- * How the processes of a communicator find one another and gather small things, before and beside the
- * GPUs.  Every wait is bounded; a message names the process that is missing.  A boot that has failed
- * stays failed.
+ * How the processes of a communicator find one another and gather small things, before and beside
+ * the GPUs.  Every wait is bounded; a message names the process that is missing.  A boot that has
+ * failed stays failed.
  */
 #pragma once
 #include "runtime/driver.h"
@@ -42,8 +42,10 @@ struct rt_env {
 };
 const char *rt_getenv(const struct rt_env *env, const char *name);
 
-/* RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_*.  PLAIT_ENV: none is complete, or
- * one makes no sense. */
+/*
+ * RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_*.  PLAIT_ENV: none is complete,
+ * or one makes no sense.
+ */
 enum plait_status rt_world_read(const struct rt_env *env, struct rt_world *w, struct rt_error *e);
 
 /* The number of this process on its host, as the launchers say it; -1: none does. */

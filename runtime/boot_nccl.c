@@ -1,4 +1,7 @@
-/* The processes of an NCCL communicator: small things are gathered by NCCL itself, through device memory. */
+/*
+ * The processes of an NCCL communicator: small things are gathered by NCCL itself, through device
+ * memory.
+ */
 #include "runtime/net.h"
 #include "runtime/boot.h"
 #include "codegen/workspace.h"

@@ -1,8 +1,9 @@
 /*
- * The launcher's processes over TCP.  The first process of the group gathers for all: it listens, the
- * others find it by the launcher's address and a port near the launcher's, and a connection stays for each
- * of them.  A greeting has a magic number, a version and the group's key, so that other servers, groups
- * and old runs do not mix.  Like the launchers' own rendezvous it trusts the network of the job.
+ * The launcher's processes over TCP.  The first process of the group gathers for all: it listens,
+ * the others find it by the launcher's address and a port near the launcher's, and a connection
+ * stays for each of them.  A greeting has a magic number, a version and the group's key, so that
+ * other servers, groups and old runs do not mix.  Like the launchers' own rendezvous it trusts the
+ * network of the job.
  */
 #include "runtime/net.h"
 #include "runtime/boot.h"
@@ -284,8 +285,10 @@ static enum attempt knock(struct tcp *t, const struct addrinfo *a, unsigned port
 	return REFUSED;
 }
 
-/* Tries all ports at the launcher's address, then on this host: process 0 of a group need not be where
- * process 0 of the world is. */
+/*
+ * Tries all ports at the launcher's address, then on this host: process 0 of a group need not be
+ * where process 0 of the world is.
+ */
 static enum attempt knock_everywhere(struct tcp *t, const struct addrinfo *a,
                                      const struct addrinfo *here, unsigned port, uint64_t deadline,
                                      bool *stranger, struct rt_error *e)

@@ -110,7 +110,10 @@ static enum plait_status boot_env(struct creation *k)
 	return c->error.status;
 }
 
-/* NCCL's functions come from the caller's library when it is there: it is the one that made its comm. */
+/*
+ * NCCL's functions come from the caller's library when it is there: it is the one that made its
+ * comm.
+ */
 static enum plait_status boot_nccl(struct creation *k)
 {
 	plait_comm *c = k->c;

@@ -1,8 +1,8 @@
 /*
- * What is behind plait_comm and plait_buffer, and what the rest of the runtime does with them: agree,
- * gather, wait for a stream.  Every call that says "collective" is made once per process and in the same
- * order by all of them; all of them get the same outcome unless the communicator breaks (a process dies
- * or does not come), and then every later call fails at once.
+ * What is behind plait_comm and plait_buffer, and what the rest of the runtime does with them:
+ * agree, gather, wait for a stream.  Every call that says "collective" is made once per process and
+ * in the same order by all of them; all of them get the same outcome unless the communicator breaks
+ * (a process dies or does not come), and then every later call fails at once.
  */
 #pragma once
 #include "runtime/boot.h"
@@ -68,7 +68,10 @@ struct rt_memory {
 struct plait_buffer {
 	plait_comm *comm;
 	size_t bytes; /* that may be used; at least those asked for */
-	/* peer[local][rank]: where `local` finds rank's memory; 0: it cannot (only with PLAIT_BY_NCCL) */
+	/*
+	 * peer[local][rank]: where `local` finds rank's memory; 0: it cannot (only with
+	 * PLAIT_BY_NCCL)
+	 */
 	plait_address peer[CG_MAX_RANKS][CG_MAX_RANKS];
 	plait_address multicast[CG_MAX_RANKS]; /* [nlocal]; 0: there is none, then on no rank */
 	bool owned;                            /* memory is of ours; else the caller's */
@@ -93,9 +96,9 @@ enum plait_status rt_comm_create(const struct plait_comm_options *o, const struc
 enum plait_status rt_gather(plait_comm *c, const void *send, void *recv, size_t bytes);
 
 /*
- * All succeed or all fail: what this process has to say is c->error (status PLAIT_OK: well).  When any
- * has failed, c->error becomes the failure of the first that did, with its rank, on all, and its status
- * is returned.  Is a barrier, too.
+ * All succeed or all fail: what this process has to say is c->error (status PLAIT_OK: well).  When
+ * any has failed, c->error becomes the failure of the first that did, with its rank, on all, and
+ * its status is returned.  Is a barrier, too.
  */
 enum plait_status rt_vote(plait_comm *c);
 
@@ -128,15 +131,18 @@ int rt_why_no_multicast(const struct rt_env *env, enum plait_transport at_most);
 void rt_why_no_multicast_text(int why, char *out, size_t n);
 
 /*
- * Collective: allocates, maps what c->transport (or `by`) lets map, and zeroes.  When the multicast object
- * cannot be made, the memory has none, on all ranks, and c->why says so.  On failure nothing is left.
+ * Collective: allocates, maps what c->transport (or `by`) lets map, and zeroes.  When the multicast
+ * object cannot be made, the memory has none, on all ranks, and c->why says so.  On failure nothing
+ * is left.
  */
 enum plait_status rt_memory_create(plait_comm *c, struct rt_memory *m, size_t bytes,
                                    enum plait_transport by);
 void rt_memory_free(plait_comm *c, struct rt_memory *m);
 
-/* Collective: makes the multicast object of memory that is mapped.  PLAIT_OK: m->mc_va is there on all
- * ranks; else nothing of it is left on any. */
+/*
+ * Collective: makes the multicast object of memory that is mapped.  PLAIT_OK: m->mc_va is there on
+ * all ranks; else nothing of it is left on any.
+ */
 enum plait_status rt_multicast_create(plait_comm *c, struct rt_memory *m);
 void rt_multicast_free(plait_comm *c, struct rt_memory *m);
 
@@ -160,8 +166,10 @@ void rt_shared_close(const plait_comm *c, union rt_shared *s, unsigned n);
 /* The granularity that memory of every rank needs; 0 with a message on failure. */
 size_t rt_granularity(plait_comm *c, enum plait_transport by);
 
-/* Reserves, maps and opens h to the local rank's GPU, or to those of all when local is -1.  What was done
- * before a failure is in the three, for rt_unmap. */
+/*
+ * Reserves, maps and opens h to the local rank's GPU, or to those of all when local is -1.  What
+ * was done before a failure is in the three, for rt_unmap.
+ */
 bool rt_map(plait_comm *c, cu_handle h, size_t bytes, int local, cu_address *va, size_t *reserved,
             bool *mapped);
 void rt_unmap(plait_comm *c, cu_address *va, size_t *reserved, bool *mapped);

@@ -206,7 +206,9 @@ static bool pass(struct exchange *x, uint64_t timeout_ns, struct rt_error *e)
 				x->unsent &= ~(1u << p);
 		if (e->status != PLAIT_OK)
 			return false;
-		/* One at a time: a flood of strangers' datagrams is bounded by the deadline, too. */
+		/*
+		 * One at a time: a flood of strangers' datagrams is bounded by the deadline, too.
+		 */
 		receive(x);
 		if (!(x->unsent | x->missing))
 			break;

@@ -1,7 +1,7 @@
 /*
- * NCCL, opened at run time: a table of its functions, as runtime/driver.h is of the driver's.  What it
- * needs of the binary interface is declared here, after nccl.h (2.18 to 2.28); runtime/abi_nccl.c holds
- * it against the vendor's header where there is one.
+ * NCCL, opened at run time: a table of its functions, as runtime/driver.h is of the driver's.  What
+ * it needs of the binary interface is declared here, after nccl.h (2.18 to 2.28);
+ * runtime/abi_nccl.c holds it against the vendor's header where there is one.
  */
 #pragma once
 #include "runtime/driver.h"
@@ -40,8 +40,8 @@ enum rt_nccl_row {
 };
 
 /*
- * Opens the library, which stays open for the life of the process.  `path` NULL: libnccl.so.2.  PLAIT_ENV
- * with a message when there is none or it is too old.
+ * Opens the library, which stays open for the life of the process.  `path` NULL: libnccl.so.2.
+ * PLAIT_ENV with a message when there is none or it is too old.
  */
 enum plait_status rt_nccl_open(struct rt_nccl *n, const char *path, struct rt_error *e);
 
@@ -57,10 +57,11 @@ bool rt_nccl_ok(const struct rt_nccl *n, struct rt_error *e, enum rt_nccl_row ro
 #define RT_NC0(n, e, member) rt_nccl_ok((n), (e), RT_NCCL_NO_##member, (n)->member())
 
 /*
- * The fallback's halves, enqueued on a stream of one rank; several ranks of one process are put between
- * group_start and group_end by the caller.  A buffer is padded: `each` rows of `cols` elements for each
- * rank, so size * each rows, in the order of ranks; a rank's own rows are its part of that.  type is
- * RT_NCCL_FLOAT32, RT_NCCL_FLOAT16 or RT_NCCL_BFLOAT16.  Nothing is allocated: may be captured.
+ * The fallback's halves, enqueued on a stream of one rank; several ranks of one process are put
+ * between group_start and group_end by the caller.  A buffer is padded: `each` rows of `cols`
+ * elements for each rank, so size * each rows, in the order of ranks; a rank's own rows are its
+ * part of that.  type is RT_NCCL_FLOAT32, RT_NCCL_FLOAT16 or RT_NCCL_BFLOAT16.  Nothing is
+ * allocated: may be captured.
  */
 bool rt_nccl_reduce_scatter(const struct rt_nccl *n, struct rt_error *e, struct nccl_comm *c,
                             cu_address from, cu_address to, uint64_t each, uint64_t cols, int type,

@@ -1,6 +1,7 @@
 /*
- * Symmetric memory of the runtime's own: each rank allocates, exports a descriptor, and maps everybody's.
- * Ranks of one process share the mappings: rank r's memory has one address there, open to all its GPUs.
+ * Symmetric memory of the runtime's own: each rank allocates, exports a descriptor, and maps
+ * everybody's. Ranks of one process share the mappings: rank r's memory has one address there, open
+ * to all its GPUs.
  */
 #include "runtime/comm.h"
 #include "runtime/fdpass.h"
@@ -11,7 +12,10 @@ static struct cu_alloc_prop prop_of(const plait_comm *c, unsigned local, enum pl
 	struct cu_alloc_prop p = {.type = RT_CU_MEM_ALLOCATION_TYPE_PINNED};
 
 	p.location = (struct cu_location){RT_CU_MEM_LOCATION_TYPE_DEVICE, c->local[local].device};
-	/* "Externally shareable multicast objects can be bound only to externally shareable memory." */
+	/*
+	 * "Externally shareable multicast objects can be bound only to externally shareable
+	 * memory."
+	 */
 	if (by != PLAIT_BY_NCCL)
 		p.handle_types = c->handle_type;
 	return p;

@@ -1,8 +1,8 @@
 /*
  * The multicast object of a symmetric allocation: create, add all devices, agree, bind, map, agree.
- * Binding and mapping block until every device has been added, so nobody binds before all have voted
- * that they have.  Every process keeps its reference until the memory is freed; so does the creator, until
- * all have imported.
+ * Binding and mapping block until every device has been added, so nobody binds before all have
+ * voted that they have.  Every process keeps its reference until the memory is freed; so does the
+ * creator, until all have imported.
  */
 #include "runtime/comm.h"
 #include "runtime/fdpass.h"

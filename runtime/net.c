@@ -93,7 +93,9 @@ int rt_listen(const struct addrinfo *a, unsigned port, unsigned ports)
 	for (unsigned i = 0; i < ports; i++) {
 		socklen_t n = with_port(a, rt_port(port, i), !rt_is_loopback(a), &at);
 
-		/* Two may bind a port that nobody listens at yet; then one of them is refused here. */
+		/*
+		 * Two may bind a port that nobody listens at yet; then one of them is refused here.
+		 */
 		if (bind(fd, (struct sockaddr *)&at, n) != 0)
 			continue;
 		if (listen(fd, 64) == 0)

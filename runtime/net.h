@@ -17,8 +17,8 @@ struct addrinfo *rt_resolve(const char *host, struct rt_error *e);
 bool rt_is_loopback(const struct addrinfo *a);
 
 /*
- * A listening socket, not blocking, at the first of `ports` ports from `port` that is free; -1 when none
- * is.  On the address itself when that is a loopback, else on all.
+ * A listening socket, not blocking, at the first of `ports` ports from `port` that is free; -1 when
+ * none is.  On the address itself when that is a loopback, else on all.
  */
 int rt_listen(const struct addrinfo *a, unsigned port, unsigned ports);
 

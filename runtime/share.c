@@ -1,6 +1,6 @@
 /*
- * Handles of memory from process to process: as descriptors on one host, as fabric handles, which are
- * bytes, where all GPUs are on one NVLink fabric that spans hosts.
+ * Handles of memory from process to process: as descriptors on one host, as fabric handles, which
+ * are bytes, where all GPUs are on one NVLink fabric that spans hosts.
  */
 #include "runtime/comm.h"
 #include "runtime/fdpass.h"

@@ -1,6 +1,6 @@
 /*
- * Which transport: each is tried, best first, and taken when it works on all ranks.  Peers are tried by
- * doing: every rank writes into everybody's memory and reads it back.
+ * Which transport: each is tried, best first, and taken when it works on all ranks.  Peers are
+ * tried by doing: every rank writes into everybody's memory and reads it back.
  */
 #include "runtime/comm.h"
 #include <stdio.h>

@@ -1,10 +1,11 @@
 /*
- * A machine that is not there: a CUDA driver whose devices are numbers and whose memory is the host's, so
- * that what the runtime does with it can be looked at, counted, and made to fail at any call.  Physical
- * memory is a memfd: it can be exported, passed to another process and imported there.
+ * A machine that is not there: a CUDA driver whose devices are numbers and whose memory is the
+ * host's, so that what the runtime does with it can be looked at, counted, and made to fail at any
+ * call.  Physical memory is a memfd: it can be exported, passed to another process and imported
+ * there.
  *
- * Ranks are threads or forked processes.  What concerns one rank, its calls and which of them fails, is
- * of the thread; what concerns the machine is of the process.
+ * Ranks are threads or forked processes.  What concerns one rank, its calls and which of them
+ * fails, is of the thread; what concerns the machine is of the process.
  */
 #pragma once
 #include "runtime/libnccl.h"
@@ -35,8 +36,10 @@ void fake_reset(int devices);
 /* How many objects are alive. */
 int fake_alive(void);
 
-/* The calling thread's calls so far, and the one (from 1) that fails; 0: none.  Calls that give something
- * back do not fail and do not count. */
+/*
+ * The calling thread's calls so far, and the one (from 1) that fails; 0: none.  Calls that give
+ * something back do not fail and do not count.
+ */
 struct fake_thread {
 	int calls, fail_at;
 	const char *failed; /* the symbol of the call that did */
@@ -45,8 +48,10 @@ extern _Thread_local struct fake_thread fake_thread;
 
 extern const struct rt_driver fake_driver;
 
-/* NCCL without a network: communicators are counted, and collectives go through the thread's gather,
- * which is set where a test needs them. */
+/*
+ * NCCL without a network: communicators are counted, and collectives go through the thread's
+ * gather, which is set where a test needs them.
+ */
 typedef int (*fake_gather_fn)(void *ctx, const void *send, void *recv, size_t bytes);
 struct fake_nccl_rank {
 	int rank, size, device;

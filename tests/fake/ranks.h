@@ -21,8 +21,8 @@ int ranks_gather(void *ctx, const void *send, void *recv, size_t bytes);
 
 /*
  * Forks `processes` children that run f and exit with what it returns, and waits at most `seconds`.
- * What a child writes to `say` (NUL-terminated, at most 1000 bytes) is then in said[].  exit[] is its
- * exit status, or -1: it was killed, or did not end in time.
+ * What a child writes to `say` (NUL-terminated, at most 1000 bytes) is then in said[].  exit[] is
+ * its exit status, or -1: it was killed, or did not end in time.
  */
 struct ranks_child {
 	unsigned process, processes;

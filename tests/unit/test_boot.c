@@ -1,6 +1,7 @@
 /*
- * Processes that find one another by a launcher's environment: forked children on a machine that is not
- * there (tests/fake), with memory passed between them.  And those that do not come, die, or are strangers.
+ * Processes that find one another by a launcher's environment: forked children on a machine that is
+ * not there (tests/fake), with memory passed between them.  And those that do not come, die, or are
+ * strangers.
  */
 #include "tests/unit/unit.h"
 #include "runtime/comm.h"
@@ -137,7 +138,10 @@ static cu_result die_at_export(void *os, cu_handle h, int type, unsigned long lo
 	_exit(9);
 }
 
-/* 0: all is well; 100 + status: the communicator failed; 200 + status: the buffer did; 50...: a leak */
+/*
+ * 0: all is well; 100 + status: the communicator failed; 200 + status: the buffer did; 50...: a
+ * leak
+ */
 static int member(struct ranks_child *child)
 {
 	const struct group *g = child->ctx;
@@ -414,8 +418,10 @@ struct strangers {
 	pthread_t thread;
 };
 
-/* At the first port: takes connections and answers nonsense.  At the second, where the group then is:
- * connects, is silent, or says nonsense. */
+/*
+ * At the first port: takes connections and answers nonsense.  At the second, where the group then
+ * is: connects, is silent, or says nonsense.
+ */
 static void *pester(void *p)
 {
 	struct strangers *s = p;

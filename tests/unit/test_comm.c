@@ -1,6 +1,6 @@
 /*
- * Communicators and symmetric buffers, on a machine that is not there (tests/fake): ranks as threads with
- * the caller's allgather, and all ranks in one process.
+ * Communicators and symmetric buffers, on a machine that is not there (tests/fake): ranks as
+ * threads with the caller's allgather, and all ranks in one process.
  */
 #include "tests/unit/unit.h"
 #include "runtime/comm.h"

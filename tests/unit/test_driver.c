@@ -1,5 +1,7 @@
-/* The driver's table and the messages of what fails.  The toolkit's stub library has all the symbols
- * and does nothing: it shows that every row names something that exists. */
+/*
+ * The driver's table and the messages of what fails.  The toolkit's stub library has all the
+ * symbols and does nothing: it shows that every row names something that exists.
+ */
 #include "tests/unit/unit.h"
 #include "runtime/driver.h"
 #include <stdio.h>

@@ -14,8 +14,10 @@ struct passing {
 	char error[RANKS][200];
 };
 
-/* As somebody does who has read the sockets' names in /proc: sends datagrams of the right size, with
- * descriptors, before the group's own. */
+/*
+ * As somebody does who has read the sockets' names in /proc: sends datagrams of the right size,
+ * with descriptors, before the group's own.
+ */
 static int gather_and_disturb(void *ctx, const void *send, void *recv, size_t bytes)
 {
 	struct ranks_thread *t = ctx;

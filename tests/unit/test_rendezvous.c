@@ -1,7 +1,8 @@
 /*
- * The rendezvous against a peer that knows its greeting and then misbehaves: as a member against process 0,
- * and as process 0 against a member.  The other side ends in bounded time, with a message that says whose
- * fault it was.  What is sent is written out here: it is the format of version 1.
+ * The rendezvous against a peer that knows its greeting and then misbehaves: as a member against
+ * process 0, and as process 0 against a member.  The other side ends in bounded time, with a
+ * message that says whose fault it was.  What is sent is written out here: it is the format of
+ * version 1.
  */
 #include "tests/unit/unit.h"
 #include "runtime/boot.h"
