@@ -265,6 +265,34 @@ static void golden_files_are_as_they_were(void **state)
 	against_golden(f, "group.ptx", cg_text(f, cg_must(f, group, NULL, 0, "sm_90")));
 }
 
+/* Rows vector by vector, and groups that do not lie in a warp. */
+static void golden_files_of_wide_rows_are_as_they_were(void **state)
+{
+	static const char groups[] =
+	        "kernel groups(x: bf16[T, 3840]) -> (y: bf16[T, 3840], m: f32[T, 2])\n"
+	        "{ a = group_mean(x, 320); b = group_max(x, 1920); out m = b; out y = (x - "
+	        "expand(a, 320)) / expand(b, 1920); }";
+	struct cg_fixture *f = *state;
+	struct cg_options o = cg_defaults(f, "sm_90");
+	const struct cg_kernel *k;
+	struct strbuf plan;
+
+	o.wide = true;
+	o.protocol = CG_P2P_TWOSHOT;
+	o.tp = 2;
+	k = cg_kernel_of(f, cg_norms, "add_norm", 512, &o);
+	assert_non_null(k);
+	strbuf_init(&plan, &f->arena);
+	cg_print_plan(k, &plan);
+	against_golden(f, "wide.plan", plan.s);
+	against_golden(f, "wide.ptx", cg_text(f, k));
+	o = cg_defaults(f, "sm_90");
+	o.in_flight = 1;
+	k = cg_kernel_of(f, groups, NULL, 0, &o);
+	assert_non_null(k);
+	against_golden(f, "groups.ptx", cg_text(f, k));
+}
+
 /* A small kernel in every protocol that sums in order of ranks. */
 static void golden_files_of_protocols_are_as_they_were(void **state)
 {
@@ -345,6 +373,7 @@ int main(void)
 	        TEST(arguments_lie_where_the_abi_puts_them),
 	        TEST(golden_files_are_as_they_were),
 	        TEST(golden_files_of_protocols_are_as_they_were),
+	        TEST(golden_files_of_wide_rows_are_as_they_were),
 	        TEST(the_text_is_read_back),
 	        TEST(an_allocation_that_fails_ends_the_compilation),
 	};
