@@ -8,9 +8,8 @@ enum { MOST_ROWS = 1 << 20 }; /* that a stage may ask for */
 static struct rt_variants_options options(const struct pipe *p)
 {
 	const struct args *a = p->args;
-	struct rt_variants_options o = {.pdl = a->pdl,
-	                                .rows_in_memory = a->rows_in_memory,
-	                                .max_rows = MOST_ROWS};
+	struct rt_variants_options o = {
+	        .pdl = a->pdl, .rows_in_memory = a->rows_in_memory, .max_rows = MOST_ROWS};
 	struct plait_set *set = arena_news(p->a, struct plait_set, a->nset);
 
 	for (size_t i = 0; i < a->nset; i++)
