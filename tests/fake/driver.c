@@ -68,7 +68,7 @@ void fake_reset(int devices)
 int fake_alive(void)
 {
 	return fake.contexts + fake.streams + fake.handles + fake.reservations + fake.mappings +
-	       fake.allocations + fake.bound + fake.comms;
+	       fake.allocations + fake.bound + fake.comms + fake.modules;
 }
 
 static cu_result wrong(const char *what)
@@ -640,7 +640,83 @@ static cu_result multicast_unbind(cu_handle h, cu_device d, size_t at, size_t n)
 	return 0;
 }
 
+/* ---- kernels, which do nothing ---- */
+
+struct cu_module {
+	int unused;
+};
+
+static cu_result ctx_priorities(int *least, int *greatest)
+{
+	MAY_FAIL(ctx_priorities);
+	*least = 0;
+	*greatest = -1;
+	return 0;
+}
+
+static cu_result host_alloc(void **p, size_t n, unsigned flags)
+{
+	(void)flags;
+	MAY_FAIL(host_alloc);
+	*p = calloc(1, n);
+	fake.allocations++;
+	return 0;
+}
+
+static cu_result host_free(void *p)
+{
+	free(p);
+	fake.allocations--;
+	return 0;
+}
+
+static cu_result module_load_ex(struct cu_module **m, const void *image, unsigned n, int *option,
+                                void **value)
+{
+	(void)image;
+	(void)n;
+	(void)option;
+	(void)value;
+	MAY_FAIL(module_load_ex);
+	*m = calloc(1, sizeof **m);
+	fake.modules++;
+	return 0;
+}
+
+static cu_result module_unload(struct cu_module *m)
+{
+	free(m);
+	fake.modules--;
+	return 0;
+}
+
+static cu_result module_function(struct cu_function **f, struct cu_module *m, const char *name)
+{
+	(void)name;
+	MAY_FAIL(module_function);
+	*f = (struct cu_function *)m;
+	return 0;
+}
+
+static cu_result launch(const struct cu_launch *l, struct cu_function *f, void **params,
+                        void **extra)
+{
+	(void)l;
+	(void)f;
+	(void)params;
+	(void)extra;
+	MAY_FAIL(launch);
+	return 0;
+}
+
 const struct rt_driver fake_driver = {
+        .ctx_priorities = ctx_priorities,
+        .host_alloc = host_alloc,
+        .host_free = host_free,
+        .module_load_ex = module_load_ex,
+        .module_unload = module_unload,
+        .module_function = module_function,
+        .launch = launch,
         .init = init,
         .error_name = error_name,
         .error_string = error_string,

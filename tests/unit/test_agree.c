@@ -16,7 +16,10 @@ struct job {
 	const char *dtype, *hidden, *protocol, *order, *text;
 	uint64_t max_rows, timeout_ns;
 	bool dependent;
+	bool resets;
+	int fail_at; /* its call of the driver; 0: none */
 
+	int calls;
 	enum plait_status got[RANKS];
 	char error[RANKS][1000];
 	int alive;
@@ -40,8 +43,10 @@ static void rank(struct ranks_thread *t)
 	char text[400];
 	plait_comm *c;
 	plait_stage *s = NULL;
+	plait_workspace *w = NULL;
 	int device = (int)t->process;
 
+	fake_thread = (struct fake_thread){0};
 	co.bootstrap = PLAIT_BOOT_ALLGATHER;
 	co.process = t->process;
 	co.processes = co.size = t->processes;
@@ -62,11 +67,21 @@ static void rank(struct ranks_thread *t)
 		o.max_rows = odd && j->max_rows ? j->max_rows : 64;
 		o.dependent_launch = odd && j->dependent;
 		o.cache_dir = "";
+		if (odd)
+			fake_thread = (struct fake_thread){.fail_at = j->fail_at};
 		j->got[t->process] = plait_stage_create(c, &o, &s);
+		if (j->got[t->process] == PLAIT_OK)
+			j->got[t->process] = plait_workspace_create(s, &w);
+		if (j->got[t->process] == PLAIT_OK && j->resets)
+			j->got[t->process] = plait_workspace_reset(w);
+		if (odd)
+			j->calls = fake_thread.calls;
+		fake_thread = (struct fake_thread){0};
 	} else {
 		j->got[t->process] = PLAIT_INTERNAL;
 	}
 	snprintf(j->error[t->process], sizeof j->error[0], "%s", plait_comm_error(c));
+	plait_workspace_free(w);
 	plait_stage_free(s);
 	plait_comm_free(c);
 }
@@ -117,10 +132,37 @@ static void a_spec_that_is_wrong_on_one_rank_fails_all(void **state)
 	expect((struct job){.protocol = "pigeon"}, PLAIT_USAGE, "rank 3");
 }
 
+/* Loading, the workspace and its reset: where one process fails, all do, and nothing is left. */
+static void a_failure_of_any_call_on_one_rank_is_one_on_all(void **state)
+{
+	unsigned failed = 0;
+
+	(void)state;
+	for (int k = 1; k < 400; k++) {
+		struct job j = {.fail_at = k, .resets = true};
+
+		fake_reset(3);
+		ranks_run(3, rank, &j);
+		assert_int_equal(fake_alive(), 0);
+		assert_int_equal(fake.wrong, 0);
+		for (unsigned p = 0; p < 3; p++) {
+			assert_int_equal(j.got[p] != PLAIT_OK, j.got[0] != PLAIT_OK);
+			if (j.got[p] != PLAIT_OK && !strstr(j.error[p], "rank 2"))
+				fail_msg("call %d, process %u: %s", k, p, j.error[p]);
+		}
+		failed += j.got[0] != PLAIT_OK;
+		if (j.calls < k)
+			break;
+	}
+	assert_true(failed > 15);
+}
+
 int main(void)
 {
+	setenv("PLAIT_JIT", "driver", 1);
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(each_field_that_differs_is_named_with_its_ranks),
+	        cmocka_unit_test(a_failure_of_any_call_on_one_rank_is_one_on_all),
 	        cmocka_unit_test(a_spec_that_is_wrong_on_one_rank_fails_all),
 	};
 
