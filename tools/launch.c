@@ -104,7 +104,8 @@ uint8_t *vf_arguments(const struct vf_memory *m, const struct cg_kernel *k,
 	return block;
 }
 
-const char *vf_abort_text(const struct vf_memory *m, unsigned rank, struct arena *a)
+/* Where data are the flags, a rank without rows is not to be told from one that has not come. */
+static const char *what_happened(const struct cg_workspace *w, struct arena *a)
 {
 	static const char *const kinds[] = {
 	        [CG_WS_GOOD] = "none",
@@ -113,6 +114,18 @@ const char *vf_abort_text(const struct vf_memory *m, unsigned rank, struct arena
 	        [CG_WS_PEER] = "another rank aborted",
 	        [CG_WS_ROWS] = "more rows than the exchange buffer has room for",
 	};
+
+	if (w->record.kind == CG_WS_TIMEOUT && w->record.phase == 2)
+		return arena_printf(
+		        a,
+		        "rank %u has not come, or came with no rows (T = 0) where others "
+		        "have some",
+		        w->record.peer);
+	return w->record.kind <= CG_WS_ROWS ? kinds[w->record.kind] : "unknown";
+}
+
+const char *vf_abort_text(const struct vf_memory *m, unsigned rank, struct arena *a)
+{
 	struct cg_workspace w;
 
 	if (!m->ws.uc[rank] || !sim_read(m->sim, m->ws.uc[rank], &w, sizeof w) || !w.abort)
@@ -120,8 +133,7 @@ const char *vf_abort_text(const struct vf_memory *m, unsigned rank, struct arena
 	return arena_printf(a,
 	                    "rank %u aborted: %s (recorded by rank %u, CTA %u, phase %u: peer %u, "
 	                    "expected %#llx, seen %#llx)",
-	                    rank, w.record.kind <= CG_WS_ROWS ? kinds[w.record.kind] : "unknown",
-	                    w.record.rank, w.record.cta, w.record.phase, w.record.peer,
-	                    (unsigned long long)w.record.expected,
+	                    rank, what_happened(&w, a), w.record.rank, w.record.cta, w.record.phase,
+	                    w.record.peer, (unsigned long long)w.record.expected,
 	                    (unsigned long long)w.record.seen);
 }

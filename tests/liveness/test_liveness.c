@@ -1,6 +1,7 @@
 /*
  * Every protocol that communicates, on simulated ranks: one that does not come, one that comes with
- * something else, what is left of a workspace then, and long random lives of one workspace.
+ * something else, what is left of a workspace then, and long random lives of one workspace.  Launches
+ * are plain, and dependent ones whose T lies in device memory.
  */
 #include "tests/unit/unit.h"
 #include "frontend/frontend.h"
@@ -29,6 +30,14 @@ struct side { /* one workspace and its buffers */
 	unsigned stream;
 };
 
+/* How kernels are launched. */
+static const struct mode {
+	enum cg_pdl pdl;
+	bool in_memory;
+} modes[] = {
+        {CG_PDL_NONE, false}, {CG_PDL_WAIT, true}, {CG_PDL_EARLY, false}, {CG_PDL_EARLY, true}};
+enum { MODES = sizeof modes / sizeof *modes };
+
 struct world {
 	struct arena a;
 	struct diags d;
@@ -55,9 +64,13 @@ static const struct ir_module *module(struct world *w, enum ir_rows rows)
 	return m;
 }
 
-static void add_kernels(struct world *w, enum cg_protocol p)
+static void add_kernels(struct world *w, enum cg_protocol p, const struct mode *how)
 {
-	struct cg_options o = {.tp = RANKS, .target = cg_target_by_name("sm_90"), .protocol = p};
+	struct cg_options o = {.tp = RANKS,
+	                       .target = cg_target_by_name("sm_90"),
+	                       .protocol = p,
+	                       .pdl = how->pdl,
+	                       .rows_in_memory = how->in_memory};
 	const struct ir_module *m = module(w, cg_protocol_rows(p));
 
 	for (const struct ir_func *f = m->funcs; f; f = f->next) {
@@ -134,22 +147,45 @@ static void start(struct world *w, unsigned sides, uint64_t limit_ns)
 		make_side(w, &w->side[i], i, limit_ns);
 }
 
-static struct world *of_protocol(enum cg_protocol p, uint64_t limit_ns, bool jump_time)
+static struct world *of_protocol(enum cg_protocol p, const struct mode *how, uint64_t limit_ns,
+                                 bool jump_time)
 {
 	struct world *w = begin((struct sim_options){.jump_time = jump_time});
 
-	add_kernels(w, p);
+	add_kernels(w, p, how);
 	start(w, 1, limit_ns);
 	return w;
+}
+
+struct rows { /* for a launch to read */
+	uint64_t at;
+	uint32_t T;
+};
+
+static bool put_rows(void *ctx, struct sim *sim, unsigned rank)
+{
+	const struct rows *x = ctx;
+
+	(void)rank;
+	return sim_write(sim, x->at, &x->T, sizeof x->T);
 }
 
 static void launch(struct world *w, struct side *s, const struct kernel *k, unsigned rank,
                    uint32_t T, unsigned wish)
 {
-	const uint8_t *block = vf_arguments(&s->mem, k->k, s->at, T, rank, &w->a);
+	bool in_memory = k->k->plan.rows_in_memory;
+	/* where T is read, the argument must not matter, and the grid is for the largest */
+	const uint8_t *block = vf_arguments(&s->mem, k->k, s->at, in_memory ? 0 : T, rank, &w->a);
 
-	sim_launch_dynamic(w->sim, rank, s->stream, k->s, cg_grid(&k->k->plan, T, wish),
-	                   k->k->plan.threads, k->k->plan.dynamic, block, k->k->param_bytes);
+	if (in_memory) {
+		struct rows *x = arena_new(&w->a, struct rows);
+
+		*x = (struct rows){s->mem.rows_at[rank], T};
+		sim_host(w->sim, rank, s->stream, put_rows, x);
+	}
+	sim_launch_dynamic(w->sim, rank, s->stream, k->s,
+	                   cg_grid(&k->k->plan, in_memory ? ROWS : T, wish), k->k->plan.threads,
+	                   k->k->plan.dynamic, block, k->k->param_bytes);
 }
 
 static void run(struct world *w)
@@ -299,12 +335,13 @@ static void assert_time_out_is_recorded(struct world *w, enum cg_protocol p)
 static void of_a_rank_that_never_comes_all_know_and_only_a_reset_helps(void **state)
 {
 	(void)state;
-	for (int p = 0; p < CG_NPROTOCOLS; p++) {
+	for (int i = 0; i < CG_NPROTOCOLS * MODES; i++) {
+		int p = i / MODES;
 		struct world *w;
 
 		if (!communicates((enum cg_protocol)p))
 			continue;
-		w = of_protocol((enum cg_protocol)p, 100000, true);
+		w = of_protocol((enum cg_protocol)p, &modes[i % MODES], 100000, true);
 		for (unsigned r = 0; r < RANKS; r++)
 			if (r != ABSENT)
 				launch(w, &w->side[0], &w->kernel[0], r, ROWS, 2);
@@ -329,12 +366,13 @@ static void of_a_rank_that_never_comes_all_know_and_only_a_reset_helps(void **st
 static void of_a_rank_that_stops_coming_all_know(void **state)
 {
 	(void)state;
-	for (int p = 0; p < CG_NPROTOCOLS; p++) {
+	for (int i = 0; i < CG_NPROTOCOLS * MODES; i++) {
+		int p = i / MODES;
 		struct world *w;
 
 		if (!communicates((enum cg_protocol)p))
 			continue;
-		w = of_protocol((enum cg_protocol)p, 100000, true);
+		w = of_protocol((enum cg_protocol)p, &modes[i % MODES], 100000, true);
 		for (unsigned n = 0; n < 5; n++)
 			checked_launch(w, &w->side[0], &w->kernel[0], n, ROWS, 2);
 		run(w);
@@ -370,12 +408,13 @@ static void assert_broken_contract(struct world *w, enum cg_protocol p)
 static void another_number_of_rows_is_a_broken_contract(void **state)
 {
 	(void)state;
-	for (int p = 0; p < CG_NPROTOCOLS; p++) {
+	for (int i = 0; i < CG_NPROTOCOLS * MODES; i++) {
+		int p = i / MODES;
 		struct world *w;
 
 		if (!communicates((enum cg_protocol)p))
 			continue;
-		w = of_protocol((enum cg_protocol)p, UINT64_MAX, false);
+		w = of_protocol((enum cg_protocol)p, &modes[i % MODES], UINT64_MAX, false);
 		for (unsigned r = 0; r < RANKS; r++)
 			launch(w, &w->side[0], &w->kernel[0], r, r == 1 ? ROWS - 1 : ROWS, 1);
 		assert_broken_contract(w, (enum cg_protocol)p);
@@ -383,15 +422,51 @@ static void another_number_of_rows_is_a_broken_contract(void **state)
 	}
 }
 
+/* T = 0 waits for nobody and tells nobody: where data are the flags, the others miss that rank, and
+ * the record names it; with barriers it comes, and is compared. */
+static void a_rank_without_rows_is_named(void **state)
+{
+	(void)state;
+	for (int i = 0; i < CG_NPROTOCOLS * MODES; i++) {
+		enum cg_protocol p = (enum cg_protocol)(i / MODES);
+		unsigned named = 0;
+		struct world *w;
+
+		if (!communicates(p))
+			continue;
+		w = of_protocol(p, &modes[i % MODES], 100000, true);
+		for (unsigned r = 0; r < RANKS; r++)
+			launch(w, &w->side[0], &w->kernel[0], r, r == ABSENT ? 0 : ROWS, 1);
+		run(w);
+		assert_nothing_stored(w, p);
+		for (unsigned r = 0; r < RANKS; r++) {
+			const char *text = vf_abort_text(&w->side[0].mem, r, &w->a);
+
+			if (cg_push_set(p) < 0 || workspace(w, r).record.kind != CG_WS_TIMEOUT)
+				continue;
+			named++;
+			if (!text || !strstr(text, "rank 2 has not come, or came with no rows"))
+				fail_msg("%s: rank %u: %s", cg_protocol_name(p), r,
+				         text ? text : "nothing");
+		}
+		if (cg_push_set(p) < 0)
+			assert_broken_contract(w, p);
+		else
+			assert_int_not_equal(named, 0);
+		end(w);
+	}
+}
+
 static void another_kernel_is_a_broken_contract(void **state)
 {
 	(void)state;
-	for (int p = 0; p < CG_NPROTOCOLS; p++) {
+	for (int i = 0; i < CG_NPROTOCOLS * MODES; i++) {
+		int p = i / MODES;
 		struct world *w;
 
 		if (!communicates((enum cg_protocol)p))
 			continue;
-		w = of_protocol((enum cg_protocol)p, UINT64_MAX, false);
+		w = of_protocol((enum cg_protocol)p, &modes[i % MODES], UINT64_MAX, false);
 		for (unsigned r = 0; r < RANKS; r++)
 			launch(w, &w->side[0], &w->kernel[r == 2], r, ROWS, 1);
 		assert_broken_contract(w, (enum cg_protocol)p);
@@ -411,7 +486,7 @@ enum { LAUNCHES = 1000 };
 
 /* Kernels and protocols of one row form in random order, row counts and grids that change, one slow
  * rank. */
-static void long_life(enum ir_rows rows, bool wrap, uint64_t seed)
+static void long_life(enum ir_rows rows, bool wrap, const struct mode *how, uint64_t seed)
 {
 	struct world *w = begin((struct sim_options){.schedule = SIM_SLOW_RANK,
 	                                             .slow_rank = 1,
@@ -424,7 +499,7 @@ static void long_life(enum ir_rows rows, bool wrap, uint64_t seed)
 	for (int p = 0; p < CG_NPROTOCOLS; p++)
 		if (communicates((enum cg_protocol)p) &&
 		    cg_protocol_rows((enum cg_protocol)p) == rows)
-			add_kernels(w, (enum cg_protocol)p);
+			add_kernels(w, (enum cg_protocol)p, how);
 	assert_true(w->n >= 2);
 	start(w, 1, UINT64_MAX);
 	vf_memory_reset(&w->side[0].mem, wrap, &w->a);
@@ -439,15 +514,17 @@ static void long_life(enum ir_rows rows, bool wrap, uint64_t seed)
 static void a_workspace_serves_random_launches_of_own_rows(void **state)
 {
 	(void)state;
-	long_life(IR_ROWS_OWN, true, 1);
-	long_life(IR_ROWS_OWN, false, 2);
+	long_life(IR_ROWS_OWN, true, &modes[0], 1);
+	long_life(IR_ROWS_OWN, false, &modes[1], 2);
+	long_life(IR_ROWS_OWN, true, &modes[2], 5);
 }
 
 static void a_workspace_serves_random_launches_of_all_rows(void **state)
 {
 	(void)state;
-	long_life(IR_ROWS_ALL, true, 3);
-	long_life(IR_ROWS_ALL, false, 4);
+	long_life(IR_ROWS_ALL, true, &modes[0], 3);
+	long_life(IR_ROWS_ALL, false, &modes[1], 4);
+	long_life(IR_ROWS_ALL, true, &modes[2], 6);
 }
 
 static void two_workspaces_serve_two_streams_at_once(void **state)
@@ -459,7 +536,7 @@ static void two_workspaces_serve_two_streams_at_once(void **state)
 		if (!communicates((enum cg_protocol)p))
 			continue;
 		w = begin((struct sim_options){.schedule = SIM_RANDOM, .seed = (uint64_t)p + 1});
-		add_kernels(w, (enum cg_protocol)p);
+		add_kernels(w, (enum cg_protocol)p, &modes[p % MODES]);
 		start(w, 2, UINT64_MAX);
 		for (unsigned n = 0; n < 8; n++)
 			for (unsigned i = 0; i < 2; i++)
@@ -477,6 +554,7 @@ int main(void)
 	        cmocka_unit_test(of_a_rank_that_never_comes_all_know_and_only_a_reset_helps),
 	        cmocka_unit_test(of_a_rank_that_stops_coming_all_know),
 	        cmocka_unit_test(another_number_of_rows_is_a_broken_contract),
+	        cmocka_unit_test(a_rank_without_rows_is_named),
 	        cmocka_unit_test(another_kernel_is_a_broken_contract),
 	        cmocka_unit_test(a_workspace_serves_random_launches_of_own_rows),
 	        cmocka_unit_test(a_workspace_serves_random_launches_of_all_rows),
