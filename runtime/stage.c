@@ -303,6 +303,8 @@ static enum plait_status take_options(struct making *k, const struct plait_stage
 
 	if (s != PLAIT_OK)
 		return s;
+	if (c->memory_limit)
+		k->scratch.limit = c->memory_limit;
 	c->tp = k->c->size;
 	c->target = c->target ? c->target : target_of(k->c);
 	if (!c->target)

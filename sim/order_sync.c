@@ -313,12 +313,10 @@ static void join_bases(struct sim *s, struct race_cta *c, uint32_t warps)
 {
 	const unsigned first = (unsigned)__builtin_ctz(warps);
 	struct race_clock *all = sim_clock_ref(c->base[first]);
-	uint32_t dirty = 0;
 
 	SIM_EACH (w, warps) {
 		if (c->base[w] != c->base[first])
 			sim_clock_join(s, &all, c->base[w]);
-		dirty |= c->dirty[w];
 		SIM_EACH2(i, c->dirty[w])
 		{
 			struct race_lane *l = &c->lane[w * SIM_LANES + i];

@@ -820,6 +820,23 @@ static void a_stage_may_be_made_of_a_bundle(void **state)
 	assert_non_null(strstr(plait_comm_error(f->c), "at most 4096 rows"));
 }
 
+static void running_out_of_memory_comes_back_clean(void **state)
+{
+	struct fixture *f = *state;
+	unsigned live;
+
+	begin(f, false);
+	live = f->d->live;
+	for (size_t limit = 1000; limit < 1 << 20; limit = limit * 5 / 2) {
+		f->o.compile.memory_limit = limit;
+		assert_int_equal(plait_stage_create(f->c, &f->o, &f->s), PLAIT_NOMEM);
+		assert_non_null(strstr(plait_comm_error(f->c), "out of memory"));
+		plait_stage_free(f->s);
+		f->s = NULL;
+		assert_int_equal(f->d->live, live);
+	}
+}
+
 static void options_that_make_no_sense_are_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -884,6 +901,7 @@ int main(void)
 	        TEST(a_wrong_spec_fails_with_its_diagnostics),
 	        TEST(a_second_start_takes_its_kernels_from_the_cache),
 	        TEST(a_stage_may_be_made_of_a_bundle),
+	        TEST(running_out_of_memory_comes_back_clean),
 	        TEST(options_that_make_no_sense_are_refused),
 	        TEST(what_differs_in_a_contract_is_named),
 	};
