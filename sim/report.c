@@ -60,6 +60,7 @@ enum sim_step sim_found(struct sim *s, const struct sim_warp *w, const struct si
 	if (lane >= SIM_LANES)
 		lane = w->active ? (unsigned)__builtin_ctz(w->active) : 0;
 	f->rank = l->rank;
+	f->kernel = l->kernel;
 	f->cta = w->cta->index;
 	f->thread = sim_thread(w, lane);
 	strbuf_init(&b, s->arena);

@@ -159,9 +159,10 @@ bool sim_run(struct sim *s);
 struct sim_finding {
 	enum sim_check check;
 	unsigned rank, cta, thread;
-	uint32_t line;     /* PTX line, 0: none */
-	uint32_t loc_line; /* spec line, 0: none */
-	const char *text;  /* one paragraph, complete: what, where, who waits for whom */
+	uint32_t line;                   /* PTX line, 0: none */
+	uint32_t loc_line;               /* spec line, 0: none */
+	const struct sim_kernel *kernel; /* that was running; NULL: none */
+	const char *text; /* one paragraph, complete: what, where, who waits for whom */
 	const struct sim_finding *next;
 };
 const struct sim_finding *sim_findings(const struct sim *s);

@@ -562,11 +562,18 @@ static void check_abort(struct run *u)
 	}
 }
 
-static void report_findings(struct run *u)
+static void report_findings(struct run *all, unsigned n)
 {
-	const struct sim_finding *x = sim_findings(u->sim);
-	struct vf_failure *f = failure(u, VF_FINDING, NULL);
+	const struct sim_finding *x = sim_findings(all->sim);
+	struct run *u = all;
+	struct vf_failure *f;
 	struct strbuf b;
+
+	for (unsigned j = 1; x && x->kernel && j < n; j++)
+		u = all[j].entry == x->kernel ? &all[j] : u;
+	f = failure(u, VF_FINDING, NULL);
+	if (n > 1 && x && x->kernel)
+		f->kernel = u->d->k->k->name;
 
 	strbuf_init(&b, u->a);
 	sim_render_findings(u->sim, &b);
@@ -616,5 +623,5 @@ void vf_run_schedule(const struct vf_data *d, const struct vf_text *t, uint64_t 
 	if (r->failure.kind == VF_GOOD)
 		check_abort(u);
 	if (!good && r->failure.kind == VF_GOOD)
-		report_findings(u);
+		report_findings(u, d->nchain);
 }
