@@ -77,10 +77,11 @@ double bench_copy_share(const struct bench_result *r, unsigned t, double us);
 
 /*
  * What the project asks of itself at T rows (tools/targets.def): least speed-ups over the best unfused and
- * the best fused peer.  false: it asks nothing here.
+ * the best fused peer, and parts of what the machine can do.  false: it asks nothing here.
  */
 struct bench_target {
 	double unfused, fused;
+	double link, norm; /* parts of bench_link_share and bench_copy_share; 0: none asked */
 };
 bool bench_target(const struct bench_result *r, uint64_t T, struct bench_target *to);
 

@@ -144,6 +144,29 @@ void bench_markdown_head(const struct bench_result *r, const char *command, stru
 	              command, r->gpus, r->gpu, r->driver, r->settings, r->launches, r->rounds);
 }
 
+static const char *share_text(double share, double asked, struct arena *a)
+{
+	const char *s;
+
+	if (!(share > 0))
+		return "-";
+	s = arena_printf(a, "%.0f %%", 100 * share);
+	return asked > 0 ? arena_printf(a, "%s, asked %.0f %%: %s", s, 100 * asked,
+	                                share >= asked ? "met" : "**not met**")
+	                 : s;
+}
+
+/* What `local` reaches of a copy of memory at T[t] rows; 0: not measured. */
+static double norm_share(const struct bench_result *r, unsigned t, struct arena *a)
+{
+	int w = bench_best(r, t, BENCH_NORM, a);
+
+	if (w < 0)
+		return 0;
+	return bench_copy_share(
+	        r, t, bench_stat_of(bench_at(r, t, (unsigned)w)->us, r->rounds, a).median);
+}
+
 static void summary(const struct bench_result *r, struct strbuf *out)
 {
 	struct arena *a = out->arena;
@@ -156,28 +179,18 @@ static void summary(const struct bench_result *r, struct strbuf *out)
 		const struct bench_cell *c = bench_at(r, t, 0);
 		struct against u = against(r, t, BENCH_UNFUSED, a);
 		struct against f = against(r, t, BENCH_FUSED, a);
-		int norm = bench_best(r, t, BENCH_NORM, a);
-		double us, share;
+		struct bench_target g = {0};
+		double us;
 
 		if (!c->us)
 			continue;
+		bench_target(r, r->T[t], &g);
 		us = bench_stat_of(c->us, r->rounds, a).median;
-		share = bench_link_share(r, t, us);
-		strbuf_printf(
-		        out, "| %" PRIu64 " | **%s** | %s, %u | %s | %s | %s | %s |\n", r->T[t],
-		        us_text(us, a), c->protocol ? c->protocol : "", c->ctas,
-		        against_text(&u, a), against_text(&f, a),
-		        share > 0 ? arena_printf(a, "%.0f %%", 100 * share) : "-",
-		        norm < 0 || !(r->copy_gbs > 0)
-		                ? "-"
-		                : arena_printf(
-		                          a, "%.0f %%",
-		                          100 * bench_copy_share(
-		                                        r, t,
-		                                        bench_stat_of(
-		                                                bench_at(r, t, (unsigned)norm)->us,
-		                                                r->rounds, a)
-		                                                .median)));
+		strbuf_printf(out, "| %" PRIu64 " | **%s** | %s, %u | %s | %s | %s | %s |\n",
+		              r->T[t], us_text(us, a), c->protocol ? c->protocol : "", c->ctas,
+		              against_text(&u, a), against_text(&f, a),
+		              share_text(bench_link_share(r, t, us), g.link, a),
+		              share_text(norm_share(r, t, a), g.norm, a));
 	}
 }
 

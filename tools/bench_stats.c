@@ -78,7 +78,7 @@ bool bench_target(const struct bench_result *r, uint64_t T, struct bench_target 
 {
 	/* clang-format off */
 	static const struct { uint64_t from, to; struct bench_target least; } rows[] = {
-#define BENCH_TARGET(from, to, unfused, fused) {from, to, {unfused, fused}},
+#define BENCH_TARGET(from, to, unfused, fused, link, norm) {from, to, {unfused, fused, link, norm}},
 #include "tools/targets.def"
 	};
 	/* clang-format on */

@@ -134,6 +134,10 @@ static void targets_are_for_two_h200s_and_rows_of_8192(void **state)
 	near(g.unfused, 1.25);
 	assert_true(bench_target(&r, 16384, &g));
 	near(g.fused, 1.42);
+	near(g.link, 0.95);
+	near(g.norm, 0.85);
+	assert_true(bench_target(&r, 4096, &g));
+	near(g.link, 0);
 	assert_false(bench_target(&r, 3, &g));
 	r.cols = 4096;
 	assert_false(bench_target(&r, 1, &g));
