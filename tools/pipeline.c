@@ -85,22 +85,52 @@ static bool keep_asked_for(struct ir_module *m, const char *kernel)
 	return found;
 }
 
-/* The kernel that gathers --export's parameter, in place of all others. */
-static enum status make_export(struct pipe *p)
+/* The kernel that gathers carried parameter `name` of the spec; NULL: there is none of this name. */
+static struct ir_func *export_of(struct pipe *p, const char *name)
 {
-	const char *name = p->args->export;
-
 	for (const struct ir_func *f = p->before->funcs; f; f = f->next)
 		for (unsigned i = 0; i < f->nparam; i++)
 			if (f->is_kernel && f->param[i].type.ndim == 2 &&
-			    f->param[i].type.place == IR_CARRIED &&
-			    !strcmp(f->param[i].name, name)) {
-				p->before = cg_export(f, i, p->a)->module;
-				return ST_OK;
-			}
+			    f->param[i].type.place == IR_CARRIED && !strcmp(f->param[i].name, name))
+				return cg_export(f, i, p->a);
+	return NULL;
+}
+
+/* --export: in place of all others. */
+static enum status make_export(struct pipe *p)
+{
+	const char *name = p->args->export;
+	struct ir_func *g = export_of(p, name);
+
+	if (g) {
+		p->before = g->module;
+		return ST_OK;
+	}
 	diag_at(&p->d, DIAG_ERROR, DIAG_NO_KERNEL, (struct span){0, 0},
 	        "'%s' has no kernel with a carried parameter '%s'", p->src->name, name);
 	return ST_INPUT;
+}
+
+/* --chain a,export_residual: beside the others, where the spec has no kernel of this name. */
+static void add_exports(struct pipe *p)
+{
+	static const char prefix[] = "export_";
+	size_t n = sizeof prefix - 1;
+
+	for (const char *s = p->args->chain; s && *s;) {
+		size_t len = strcspn(s, ",");
+		const char *name = arena_strndup(p->a, s, len);
+		struct ir_func *g = NULL;
+
+		s += len + (s[len] == ',');
+		if (!strncmp(name, prefix, n) && !ir_func_find(p->before, name))
+			g = export_of(p, name + n);
+		if (!g)
+			continue;
+		g->module = p->before;
+		*p->before->tail = g;
+		p->before->tail = &g->next;
+	}
 }
 
 enum status pipe_lower(struct pipe *p)
@@ -115,6 +145,7 @@ enum status pipe_lower(struct pipe *p)
 	p->before = p->ast ? fe_lower(p->a, &p->d, p->ast, &o) : NULL;
 	if (!p->before || p->d.nerror)
 		return ST_INPUT;
+	add_exports(p);
 	if (keep_asked_for(p->before, p->args->kernel))
 		return p->args->export ? make_export(p) : ST_OK;
 	diag_at(&p->d, DIAG_ERROR, DIAG_NO_KERNEL, (struct span){0, 0}, "'%s' has no kernel '%s'",
