@@ -81,7 +81,11 @@ static double rate_of(const struct pl_op *op)
 /* Part of the experts that some of `rows` rows reach: 1 - (1 - active/experts)^rows. */
 static double touched(const struct pl_op *op, int64_t rows)
 {
-	double miss = 1 - (double)op->active / (double)op->experts, all = 1;
+	double miss, all = 1;
+
+	if (op->kind != PL_GROUPED)
+		return 1;
+	miss = larger(0, 1 - (double)op->active / (double)op->experts);
 
 	for (int64_t n = rows; n > 0; n >>= 1, miss *= miss)
 		if (n & 1)
@@ -90,20 +94,20 @@ static double touched(const struct pl_op *op, int64_t rows)
 }
 
 /* Tile rows of all groups: half a tile row of each is not filled, on average. */
-static double tile_rows(const struct pl_op *op, int64_t rows, unsigned bm)
+static double tile_rows(const struct pl_op *op, int64_t rows, double reached, unsigned bm)
 {
 	double each;
 
 	if (op->kind != PL_GROUPED)
 		return (double)(((uint32_t)rows + bm - 1) / bm); /* rows are below 2^24 */
 	each = (double)rows * (double)op->active / (double)op->experts / bm;
-	return ceiling((double)op->experts * (touched(op, rows) + larger(0, each - 0.5)));
+	return ceiling((double)op->experts * (reached + larger(0, each - 0.5)));
 }
 
-static double gemm_bytes(const struct pl_op *op, int64_t rows)
+static double gemm_bytes(const struct pl_op *op, int64_t rows, double reached)
 {
 	double x = (double)rows * (op->kind == PL_GROUPED ? (double)op->active : 1);
-	double w = op->kind == PL_GROUPED ? (double)op->experts * touched(op, rows) : 1;
+	double w = op->kind == PL_GROUPED ? (double)op->experts * reached : 1;
 
 	return (x * (double)op->k * op->x_bits + w * (double)op->k * (double)op->n * op->w_bits +
 	        x * (double)op->n * op->out_bits) /
@@ -157,7 +161,8 @@ static void finish(const struct pl_options *o, const struct pl_op *op, int64_t r
 	struct pl_gemm_fact *f = &g->fact;
 	struct pl_run *r = &g->run;
 	unsigned sk = f->splitk ? f->splitk : 1;
-	double tm = up_to(tile_rows(op, rows, f->bm), f->cm);
+	double reached = touched(op, rows);
+	double tm = up_to(tile_rows(op, rows, reached, f->bm), f->cm);
 	double tn = up_to((double)ceil_div(op->n, f->bn), f->cn), last;
 
 	r->tiles = tm * tn * sk;
@@ -169,7 +174,7 @@ static void finish(const struct pl_options *o, const struct pl_op *op, int64_t r
 	last = r->tiles - (r->waves - 1) * r->slots;
 	g->tail = f->fractional || last <= 0 ? 1 : smaller(last / r->slots, 1);
 	r->tau = tile_us(m, op, f->bm, f->bn, eff, sk);
-	r->mem = pl_mem_us(m, gemm_bytes(op, rows) +
+	r->mem = pl_mem_us(m, gemm_bytes(op, rows, reached) +
 	                              (sk > 1 ? 8.0 * sk * (double)rows * (double)op->n : 0));
 	r->us = larger(r->waves * r->tau, r->mem);
 }
@@ -197,7 +202,8 @@ static unsigned split_k(const struct pl_op *op, double tiles, double slots)
 
 /* The fact of tile i of the table, and what follows from it. */
 static void take_tile(const struct pl_options *o, const struct pl_op *op, int64_t rows,
-                      const struct pl_run *run, unsigned i, unsigned splitk, struct pl_gemm *g)
+                      const struct pl_run *run, double reached, unsigned i, unsigned splitk,
+                      struct pl_gemm *g)
 {
 	const struct pl_tile *t = &pl_tiles[i];
 	double last = run->tiles - (run->waves - 1) * run->slots;
@@ -210,7 +216,7 @@ static void take_tile(const struct pl_options *o, const struct pl_op *op, int64_
 	g->run.waits = g->fact.persistent;
 	g->run.mem =
 	        pl_mem_us(&o->machine,
-	                  gemm_bytes(op, rows) +
+	                  gemm_bytes(op, rows, reached) +
 	                          (splitk > 1 ? 8.0 * splitk * (double)rows * (double)op->n : 0));
 	g->run.us = larger(run->waves * run->tau, g->run.mem);
 	g->tail = last <= 0 ? 1 : smaller(last / run->slots, 1);
@@ -225,6 +231,7 @@ static void analytic(const struct pl_options *o, const struct pl_op *op, const s
 	unsigned slots[2] = {pl_slots(m, sms, 1), pl_slots(m, sms, 2)};
 	double per_slot[2] = {1.0 / slots[0], 1.0 / slots[1]}, tm = 0, least = 0, us;
 	unsigned bm = 0, cm = 0, which = 0, parts = 1;
+	double reached = touched(op, rows);
 	struct pl_run run = {0}, won = {0};
 
 	for (unsigned i = 0; i < pl_ntile; i++) {
@@ -234,7 +241,7 @@ static void analytic(const struct pl_options *o, const struct pl_op *op, const s
 		if (t->bm != bm || t->cm != cm) {
 			bm = t->bm;
 			cm = t->cm;
-			tm = up_to(tile_rows(op, rows, bm), cm);
+			tm = up_to(tile_rows(op, rows, reached, bm), cm);
 		}
 		run.tiles = tm * p->columns[i];
 		/* without rounding up it is already longer */
@@ -251,7 +258,7 @@ static void analytic(const struct pl_options *o, const struct pl_op *op, const s
 		us = run.waves * run.tau;
 		if (sk > 1)
 			us = larger(us,
-			            pl_mem_us(m, gemm_bytes(op, rows) +
+			            pl_mem_us(m, gemm_bytes(op, rows, reached) +
 			                                 8.0 * sk * (double)rows * (double)op->n));
 		if (i && us >= least)
 			continue;
@@ -260,7 +267,7 @@ static void analytic(const struct pl_options *o, const struct pl_op *op, const s
 		parts = sk;
 		won = run;
 	}
-	take_tile(o, op, rows, &won, which, parts, best);
+	take_tile(o, op, rows, &won, reached, which, parts, best);
 }
 
 void pl_gemm_prepared(const struct pl_options *o, const struct pl_op *op, const struct pl_prep *p,

@@ -7,6 +7,9 @@
 
 const char *const pl_kind_name[PL_NKINDS] = {"gemm", "grouped", "attention", "bytes", "work"};
 
+/* Of real models: a handful, and a few dozen. */
+enum { MOST_SHAPES = 256, MOST_OPS = 1024 };
+
 struct build {
 	struct arena *a;
 	const struct fe_steps *steps;
@@ -18,6 +21,8 @@ struct build {
 	uint32_t *seq, *first;
 	size_t shape_cap, seq_cap, first_cap;
 	uint32_t begun; /* the step at which the segment begins */
+	size_t nall;    /* operations of all shapes */
+	bool full;
 };
 
 static struct pl_op *add_op(struct build *b, enum pl_kind kind, const char *name, uint32_t step)
@@ -32,9 +37,15 @@ static const struct fe_mvalue *value(const struct build *b, uint32_t v)
 	return &b->steps->value[v];
 }
 
+/* A spec may say anything: beyond 2^40 sizes are all the same. */
+static int64_t bounded(int64_t n)
+{
+	return n < (int64_t)1 << 40 ? n : (int64_t)1 << 40;
+}
+
 static int64_t part(int64_t n, unsigned tp)
 {
-	return (n + tp - 1) / tp;
+	return (bounded(n) + tp - 1) / tp;
 }
 
 /* Bytes of a row of v on one rank; 0 for what has no rows. */
@@ -53,8 +64,8 @@ static void of_gemm(struct build *b, const struct fe_step *s, uint32_t at)
 	const struct fe_mvalue *y = value(b, s->out[0]);
 	struct pl_op *op = add_op(b, PL_GEMM, s->name, at);
 
-	op->k = w->place == FE_ROWS ? part(w->dim[0], b->tp) : w->dim[0];
-	op->n = w->place == FE_COLUMNS ? part(w->dim[1], b->tp) : w->dim[1];
+	op->k = w->place == FE_ROWS ? part(w->dim[0], b->tp) : bounded(w->dim[0]);
+	op->n = w->place == FE_COLUMNS ? part(w->dim[1], b->tp) : bounded(w->dim[1]);
 	op->share = x->place == FE_SHARDED ? b->tp : 1;
 	op->x_bits = ir_dtype_info[x->dtype].bits;
 	op->w_bits = ir_dtype_info[w->dtype].bits;
@@ -67,8 +78,8 @@ static void of_attention(struct build *b, const struct fe_step *s, uint32_t at)
 
 	op->heads = part(s->arg[0], b->tp);
 	op->kv_heads = part(s->arg[1], b->tp);
-	op->dim = s->arg[2];
-	op->window = s->arg[3];
+	op->dim = bounded(s->arg[2]);
+	op->window = bounded(s->arg[3]);
 	op->x_bits = ir_dtype_info[value(b, s->out[0])->dtype].bits;
 }
 
@@ -94,14 +105,14 @@ static void expert_gemm(struct build *b, const struct fe_step *s, uint32_t at, b
 {
 	static const char *const suffix[2][2] = {{"down", "up"}, {"shared down", "shared up"}};
 	const struct fe_mvalue *x = value(b, s->in[0].value);
-	int64_t inner = part(s->arg[shared ? 3 : 2], b->tp), hidden = x->dim[1];
+	int64_t inner = part(s->arg[shared ? 3 : 2], b->tp), hidden = bounded(x->dim[1]);
 	struct pl_op *op = add_op(b, shared ? PL_GEMM : PL_GROUPED,
 	                          arena_printf(b->a, "%s %s", s->name, suffix[shared][up]), at);
 
 	op->k = up ? hidden : inner;
 	op->n = up ? 2 * inner : hidden;
-	op->experts = shared ? 0 : s->arg[0];
-	op->active = shared ? 0 : s->arg[1];
+	op->experts = shared ? 0 : bounded(s->arg[0]);
+	op->active = shared ? 0 : bounded(s->arg[1]);
 	op->x_bits = op->w_bits = op->out_bits = ir_dtype_info[x->dtype].bits;
 }
 
@@ -172,6 +183,10 @@ static void end_segment(struct build *b, struct pl_tail t, uint32_t next)
 
 	while (i < n && !same_shape(&b->shape[i], b->op, b->nop, &t))
 		i++;
+	if (i == MOST_SHAPES || b->nall + b->nop > MOST_OPS) {
+		b->full = true;
+		return;
+	}
 	if (i == n) {
 		struct pl_op *op = arena_news(b->a, struct pl_op, b->nop);
 
@@ -180,6 +195,7 @@ static void end_segment(struct build *b, struct pl_tail t, uint32_t next)
 		b->shape = arena_grow(b->a, b->shape, n, &b->shape_cap, n + 1, sizeof *b->shape);
 		b->shape[n] = (struct pl_segment){.nop = (uint32_t)b->nop, .op = op, .tail = t};
 		b->to->nshape++;
+		b->nall += b->nop;
 	}
 	b->shape[i].count++;
 	b->seq = arena_grow(b->a, b->seq, at, &b->seq_cap, at + 1, sizeof *b->seq);
@@ -242,7 +258,7 @@ struct pl_model *pl_model_make(struct arena *a, const struct fe_steps *steps, un
 
 	b.to->name = steps->name;
 	b.to->tp = tp;
-	for (uint32_t i = 0; i < steps->nstep; i++) {
+	for (uint32_t i = 0; i < steps->nstep && !b.full; i++) {
 		const struct fe_step *s = &steps->step[i];
 
 		if (s->kind == FE_STEP_KERNEL)
@@ -258,8 +274,15 @@ struct pl_model *pl_model_make(struct arena *a, const struct fe_steps *steps, un
 	b.to->shape = b.shape;
 	b.to->seq = b.seq;
 	b.to->first_step = b.first;
-	*why = any ? NULL
-	           : arena_printf(a, "model '%s' has no collective: there is nothing to plan",
-	                          steps->name);
-	return any ? b.to : NULL;
+	*why = NULL;
+	if (!any)
+		*why = arena_printf(a, "model '%s' has no collective: there is nothing to plan",
+		                    steps->name);
+	if (b.full)
+		*why = arena_printf(
+		        a,
+		        "model '%s' has more than %d kinds of segments, or %d operations "
+		        "in them: repeat what is alike",
+		        steps->name, MOST_SHAPES, MOST_OPS);
+	return *why ? NULL : b.to;
 }

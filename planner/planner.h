@@ -199,7 +199,7 @@ struct pl_options {
 	struct pl_machine machine;
 	pl_gemm_fn *gemm; /* NULL: the analytic table */
 	void *gemm_ctx;
-	unsigned align;            /* split rows are multiples of it; 0: 128 */
+	unsigned align; /* split rows are multiples of it, or of a doubling for large T; 0: 128 */
 	double hysteresis;         /* a split has to be better by this part; < 0: 0.02 */
 	double even;               /* a more even split may take longer by this part; < 0: 0.002 */
 	bool no_split, no_targets; /* leave them out of the search */

@@ -127,18 +127,30 @@ static double op_finish(struct pl_search *s, const struct place *at, uint32_t ha
 	return best;
 }
 
+/* When the operation ends if no collective runs, from the beginning of its segment. */
+static double *alone_to(struct pl_search *s, uint32_t number, uint32_t half, uint32_t index)
+{
+	return &s->p->alone[((size_t)number * 2 + half) * s->nrow + index];
+}
+
 /* The operations of a shape for one part, beside a collective that ends at `until`. */
 static double compute(struct pl_search *s, uint32_t shape, uint32_t half, uint32_t index,
                       int64_t row, int64_t rows, double until, unsigned ctas, struct pl_op_plan *op)
 {
 	const struct pl_segment *g = &s->p->model->shape[shape];
+	uint32_t first = s->p->first_op[shape];
 	double t = 0;
 
 	for (uint32_t k = 0; k < g->nop; k++) {
-		struct place at = {&g->op[k], s->p->first_op[shape] + k, index, row, rows};
+		struct place at = {&g->op[k], first + k, index, row, rows};
 		unsigned leave;
-		double e = op_finish(s, &at, half, t, until, ctas, &leave);
+		double e;
 
+		/* nothing runs beside the rest */
+		if (!op && k && until > 0 && t + s->o->machine.launch_us >= until)
+			return t + *alone_to(s, first + g->nop - 1, half, index) -
+			       *alone_to(s, first + k - 1, half, index);
+		e = op_finish(s, &at, half, t, until, ctas, &leave);
 		if (op) {
 			op[k] = (struct pl_op_plan){.op = at.op, .rows = op_rows(at.op, rows)};
 			op[k].sm_target = leave ? s->o->machine.sms - leave : 0;
@@ -158,16 +170,26 @@ double pl_whole_compute(struct pl_search *s, uint32_t shape, struct pl_op_plan *
 	return compute(s, shape, 0, all_index(s), 0, s->b->tokens, 0, 0, op);
 }
 
-/* Without a collective. */
+/* Without a collective; made once for each part. */
 static double alone_us(struct pl_search *s, uint32_t shape, uint32_t half, uint32_t i)
 {
-	uint32_t index = row_index(s, half, i);
-	double *a = &s->p->alone[((size_t)shape * 2 + half) * s->nrow + index];
+	const struct pl_segment *g = &s->p->model->shape[shape];
+	uint32_t index = row_index(s, half, i), first = s->p->first_op[shape];
+	int64_t rows = part_rows(s, half, i), row = half ? first_rows(s, i) : 0;
+	unsigned leave;
+	double t = 0;
 
-	if (*a < 0)
-		*a = compute(s, shape, half, index, half ? first_rows(s, i) : 0,
-		             part_rows(s, half, i), 0, 0, NULL);
-	return *a;
+	if (!g->nop)
+		return 0;
+	if (*alone_to(s, first + g->nop - 1, half, index) >= 0)
+		return *alone_to(s, first + g->nop - 1, half, index);
+	for (uint32_t k = 0; k < g->nop; k++) {
+		struct place at = {&g->op[k], first + k, index, row, rows};
+
+		t = op_finish(s, &at, half, t, 0, 0, &leave);
+		*alone_to(s, first + k, half, index) = t;
+	}
+	return t;
 }
 
 /* ---- a stage: the best CTA count ---- */
@@ -388,12 +410,17 @@ static void *room(void *block, size_t *have, size_t n, size_t size)
 	return block;
 }
 
+/* With more split rows than this, steps are doubled: of a hundred waves one more or less is nothing. */
+enum { MOST_SPLITS = 256 };
+
 bool pl_search_begin(struct pl_search *s, struct planner *p, const struct pl_options *o,
                      const struct pl_batch *b)
 {
 	size_t nrun, nfluid, nalone;
 
 	*s = (struct pl_search){.p = p, .o = o, .b = b, .align = o->align ? o->align : 128};
+	while ((b->tokens - 1) / s->align > MOST_SPLITS)
+		s->align *= 2;
 	s->ncand = o->no_split || p->model->tp < 2 || !o->machine.fused.n
 	                   ? 0
 	                   : (uint32_t)((b->tokens - 1) / s->align);
@@ -402,7 +429,7 @@ bool pl_search_begin(struct pl_search *s, struct planner *p, const struct pl_opt
 	s->bounded = !o->gemm;
 	nrun = (size_t)(p->nop + 1) * PL_NFREE * s->nrow;
 	nfluid = (size_t)(p->nop + 1) * (s->nrow + s->ncand);
-	nalone = (size_t)p->model->nshape * 2 * s->nrow;
+	nalone = (size_t)(p->nop + 1) * 2 * s->nrow;
 	if (nrun > p->nrun || ++p->search == 0) { /* nothing is seen */
 		p->run = room(p->run, &p->nrun, nrun, sizeof *p->run);
 		free(p->seen);

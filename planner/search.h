@@ -30,7 +30,7 @@ struct planner {
 	size_t nrun;
 	struct pl_fluid *fluid; /* [op][row index]; work < 0: not yet */
 	size_t nfluid;
-	double *alone; /* [shape][half][row index]: compute without a collective; < 0: not yet */
+	double *alone; /* [op][half][row index]: end without a collective; < 0: not yet */
 	size_t nalone;
 	struct pl_ranked { /* split rows in the order in which they are looked at */
 		double us;

@@ -10,7 +10,8 @@ bool pl_is_batch(const struct pl_batch *b)
 	if (!b->cum || b->cum[0] || b->cum[b->nrequest] != b->tokens)
 		return false;
 	for (size_t i = 0; i < b->nrequest; i++)
-		if (b->cum[i + 1] < b->cum[i] || (b->cached && b->cached[i] < 0))
+		if (b->cum[i + 1] < b->cum[i] ||
+		    (b->cached && (b->cached[i] < 0 || b->cached[i] > (int64_t)1 << 40)))
 			return false;
 	return true;
 }
