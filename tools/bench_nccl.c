@@ -7,6 +7,7 @@
 
 #define CU(g, member, ...) RT_CU(&(g)->drv, &(g)->e, member, __VA_ARGS__)
 #define NC(n, member, ...) RT_NC(&(n)->lib, &(n)->s->g->e, member, __VA_ARGS__)
+#define NC0(n, member)     RT_NC0(&(n)->lib, &(n)->s->g->e, member)
 
 static int type_of(enum ir_dtype t)
 {
@@ -25,11 +26,11 @@ static bool open_comm(struct bench_nccl *n)
 {
 	struct bench_gpu *g = n->s->g;
 	struct nccl_id id;
-	bool good = NC(n, unique_id, &id) && NC(n, group_start);
+	bool good = NC(n, unique_id, &id) && NC0(n, group_start);
 
 	for (unsigned r = 0; r < g->tp && good; r++)
 		good = bench_enter(g, r) && NC(n, init_rank, &n->comm[r], (int)g->tp, id, (int)r);
-	return good && NC(n, group_end);
+	return good && NC0(n, group_end);
 }
 
 /* The same values as the partial parameter has. */
@@ -65,13 +66,13 @@ static bool register_windows(struct bench_nccl *n)
 	cu_address *const memory[] = {n->from[1], n->to[1]};
 
 	for (int k = 0; k < 2; k++) {
-		bool good = NC(n, group_start);
+		bool good = NC0(n, group_start);
 
 		for (unsigned r = 0; r < g->tp && good; r++)
 			good = bench_enter(g, r) &&
 			       NC(n, window_register, n->comm[r], (void *)(uintptr_t)memory[k][r],
 			          bytes_of(n), &n->window[k][r], RT_NCCL_WIN_SYMMETRIC);
-		if (!good || !NC(n, group_end))
+		if (!good || !NC0(n, group_end))
 			return false;
 		if (!n->window[k][0]) { /* NCCL takes them for ordinary registrations */
 			rt_fail(&g->e, PLAIT_ENV, "NCCL has no symmetric windows here");
@@ -136,14 +137,14 @@ static bool launch(void *ctx, unsigned i, uint64_t T)
 	const struct bench_param *p = &s->param[s->partial];
 	uint64_t at = bench_set_at(s, i, T, p->row);
 	size_t elements = T * (p->row / (ir_dtype_info[p->dtype].bits / 8));
-	bool good = NC(n, group_start);
+	bool good = NC0(n, group_start);
 
 	for (unsigned r = 0; r < s->g->tp && good; r++)
 		good = bench_enter(s->g, r) &&
 		       NC(n, all_reduce, (const void *)(uintptr_t)(n->from[way->which][r] + at),
 		          (void *)(uintptr_t)(n->to[way->which][r] + at), elements,
 		          type_of(p->dtype), RT_NCCL_SUM, n->comm[r], s->g->stream[r]);
-	good = good && NC(n, group_end);
+	good = good && NC0(n, group_end);
 	return good && (!way->with_norm || bench_norm_launch(&n->norm[way->which], i, T));
 }
 
