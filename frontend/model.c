@@ -79,7 +79,7 @@ static void declaration(struct fe_model *m, const struct ast *s)
 
 static void unused(struct fe_model *m, const char *name, const struct fe_mvar *v, const char *what)
 {
-	if (!v->used && !m->decl->damaged)
+	if (!v->used && !m->decl->damaged && !m->undefined)
 		fe_error(&m->cx, DIAG_UNUSED, v->bound_at, "remove it", "%s '%s' is not used", what,
 		         name);
 }

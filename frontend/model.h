@@ -56,6 +56,7 @@ struct fe_model {
 	uint32_t serial;
 	int64_t turns; /* of loops that indices were checked for */
 	bool has_output;
+	bool undefined; /* a name was: it may be a misspelt one, which then looks unused */
 };
 
 /* ---- model_type.c ---- */

@@ -81,6 +81,7 @@ static struct fe_mvar *find_var(struct fe_model *m, const struct ast *e)
 		         "operands are inputs, states, weights, and names bound before",
 		         "'%s' is not an operand", e->name);
 	} else if (!m->decl->lost_name && !m->fe->damaged) {
+		m->undefined = true;
 		fe_error(&m->cx, DIAG_UNDEFINED, e->at, NULL, "'%s' is not defined", e->name);
 		fe_suggest(&m->cx, e->name, FE_WANT_VALUE);
 	}

@@ -10,6 +10,7 @@ struct walk {
 	struct ast *owner; /* the kernel or fn */
 	struct fe_scope local;
 	unsigned order; /* of the fn: it may call those declared before it */
+	bool undefined; /* a name was: it may be a misspelt one, which then looks unused */
 };
 
 static void walk_expr(struct walk *w, const struct ast *e);
@@ -86,6 +87,7 @@ static void walk_name(struct walk *w, const struct ast *e)
 	if (!y) {
 		if (w->owner->lost_name || w->cx.fe->damaged)
 			return;
+		w->undefined = true;
 		fe_error(&w->cx, DIAG_UNDEFINED, e->at, NULL, "'%s' is not defined", e->name);
 		fe_suggest(&w->cx, e->name, FE_WANT_VALUE);
 		return;
@@ -249,7 +251,7 @@ static void walk_stmt(struct walk *w, struct ast *s)
 static void check_unused(struct walk *w)
 {
 	for (const struct fe_symbol *y = w->local.first; y; y = y->next) {
-		if (!y->used && !w->owner->damaged &&
+		if (!y->used && !w->owner->damaged && !w->undefined &&
 		    (y->kind == FE_SYM_LOCAL || y->kind == FE_SYM_PARAM))
 			fe_error(&w->cx, DIAG_UNUSED, y->at, "remove it", "'%s' is not used",
 			         y->name);

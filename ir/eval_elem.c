@@ -295,27 +295,45 @@ void eval_NE(struct ev *e, const struct ir_value *v) { compare(e, v, not_equal);
 
 /* ---- three operands ---- */
 
+/* Three operands of row r, and the result's row: with bounds where not all operands are exact. */
+struct three {
+	struct arg x[3];
+	struct ev_row *o;
+	bool exact;
+};
+
+static struct three three_of(struct ev *e, const struct ir_value *v, unsigned r)
+{
+	struct three t = {.exact = true};
+
+	for (unsigned k = 0; k < 3; k++) {
+		t.x[k] = arg_of(e, v, k, r);
+		t.exact &= t.x[k].row->exact;
+	}
+	t.o = ev_result(e, v, r);
+	if (!t.exact)
+		ev_inexact(e, v, r);
+	return t;
+}
+
 void eval_SELECT(struct ev *e, const struct ir_value *v)
 {
 	for (unsigned r = 0; r < ev_nrow(e, v); r++) {
-		struct arg p = arg_of(e, v, 0, r), a = arg_of(e, v, 1, r), b = arg_of(e, v, 2, r);
-		struct ev_row *o = ev_result(e, v, r);
-		bool exact = p.row->exact && a.row->exact && b.row->exact;
+		struct three t = three_of(e, v, r);
+		struct arg p = t.x[0], a = t.x[1], b = t.x[2];
 
-		if (!exact)
-			ev_inexact(e, v, r);
 		for (int64_t i = 0; i < cols_of(v); i++) {
 			int64_t c = i * p.step, k = i * a.step, j = i * b.step;
 			double end[4] = {a.row->lo[k], a.row->hi[k], b.row->lo[j], b.row->hi[j]};
 			bool yes = p.row->lo[c] != 0.0, no = p.row->hi[c] == 0.0;
 			struct ev_iv h;
 
-			o->v[i] = p.row->v[c] != 0.0 ? a.row->v[k] : b.row->v[j];
-			if (exact)
+			t.o->v[i] = p.row->v[c] != 0.0 ? a.row->v[k] : b.row->v[j];
+			if (t.exact)
 				continue;
-			h = ev_hull(o->v[i], yes ? end : no ? end + 2 : end, yes || no ? 2 : 4);
-			o->lo[i] = h.lo;
-			o->hi[i] = h.hi;
+			h = ev_hull(t.o->v[i], yes ? end : no ? end + 2 : end, yes || no ? 2 : 4);
+			t.o->lo[i] = h.lo;
+			t.o->hi[i] = h.hi;
 		}
 	}
 }
@@ -329,31 +347,28 @@ static double fused(const struct ev *e, double a, double b, double c)
 void eval_FMA(struct ev *e, const struct ir_value *v)
 {
 	for (unsigned r = 0; r < ev_nrow(e, v); r++) {
-		struct arg a = arg_of(e, v, 0, r), b = arg_of(e, v, 1, r), c = arg_of(e, v, 2, r);
-		struct ev_row *o = ev_result(e, v, r);
-		bool exact = a.row->exact && b.row->exact && c.row->exact;
+		struct three t = three_of(e, v, r);
+		struct arg a = t.x[0], b = t.x[1], c = t.x[2];
 
-		if (!exact)
-			ev_inexact(e, v, r);
 		for (int64_t i = 0; i < cols_of(v); i++) {
 			int64_t k = i * a.step, j = i * b.step, l = i * c.step;
 			double end[8];
 			struct ev_iv h;
 
-			o->v[i] = fused(e, a.row->v[k], b.row->v[j], c.row->v[l]);
-			if (exact)
+			t.o->v[i] = fused(e, a.row->v[k], b.row->v[j], c.row->v[l]);
+			if (t.exact)
 				continue;
 			for (unsigned m = 0; m < 8; m++)
 				end[m] = fused(e, m & 1 ? a.row->hi[k] : a.row->lo[k],
 				               m & 2 ? b.row->hi[j] : b.row->lo[j],
 				               m & 4 ? c.row->hi[l] : c.row->lo[l]);
-			h = ev_hull(o->v[i], end, 8);
+			h = ev_hull(t.o->v[i], end, 8);
 			if (ev_is_unknown(a.row->lo[k], a.row->hi[k]) ||
 			    ev_is_unknown(b.row->lo[j], b.row->hi[j]) ||
 			    ev_is_unknown(c.row->lo[l], c.row->hi[l]))
 				h = ev_unknown();
-			o->lo[i] = h.lo;
-			o->hi[i] = h.hi;
+			t.o->lo[i] = h.lo;
+			t.o->hi[i] = h.hi;
 		}
 	}
 }
