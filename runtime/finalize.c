@@ -5,6 +5,7 @@
  */
 #include "runtime/finalize.h"
 #include "runtime/jit.h"
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,20 @@ static unsigned threads_of(const struct rt_finalize *f, unsigned n)
 	return n < most ? n : most;
 }
 
+/* A thread that takes none of the program's signals. */
+static bool start(pthread_t *t, void *(*f)(void *), void *ctx)
+{
+	sigset_t all, was;
+	bool good;
+
+	sigfillset(&all);
+	if (pthread_sigmask(SIG_SETMASK, &all, &was) != 0)
+		return false;
+	good = pthread_create(t, NULL, f, ctx) == 0;
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	return good;
+}
+
 bool rt_finalize_all(const struct rt_finalize *f, struct rt_cubin_job *job, unsigned n)
 {
 	struct pool p = {.f = f, .job = job, .n = n};
@@ -121,7 +136,7 @@ bool rt_finalize_all(const struct rt_finalize *f, struct rt_cubin_job *job, unsi
 		arena_init(&job[i].arena, 0);
 		job[i].log = "";
 	}
-	while (have + 1 < want && pthread_create(&thread[have], NULL, work, &p) == 0)
+	while (have + 1 < want && start(&thread[have], work, &p))
 		have++;
 	work(&p);
 	while (have)
@@ -147,7 +162,7 @@ static void *open_linker(void *unused)
 
 void rt_finalize_prefetch(struct rt_prefetch *p)
 {
-	p->begun = !switched_off() && pthread_create(&p->thread, NULL, open_linker, NULL) == 0;
+	p->begun = !switched_off() && start(&p->thread, open_linker, NULL);
 }
 
 void rt_finalize_prefetched(struct rt_prefetch *p)
