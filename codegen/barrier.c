@@ -129,9 +129,15 @@ bool cg_record(struct cg_emit *e, const struct cg_failure *x)
 	return true;
 }
 
+/* Without a kernel boundary before it, order hw has to release too what the kernel before wrote. */
+static const struct order *order_at(const struct cg_emit *e, unsigned phase)
+{
+	return &orders[e->p->pdl && !phase && e->p->order == CG_HW ? CG_FORMAL : e->p->order];
+}
+
 static bool arrive(struct cg_emit *e, const struct barrier *b, unsigned phase)
 {
-	const struct order *o = &orders[e->p->order];
+	const struct order *o = order_at(e, phase);
 
 	if (e->ops->ws == CG_ARG_WS_MC)
 		return CG_EXPAND(e, o->arrive[phase], {"slot", b->own}, {"word", b->word},

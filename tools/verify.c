@@ -46,6 +46,8 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 	}
 	if (d->o.races)
 		races = (enum sim_races)(d->o.races - 1);
+	if (d->o.race_every && q % d->o.race_every)
+		races = SIM_RACES_OFF;
 	s.sim = (struct sim_options){
 	        .ranks = d->o.tp,
 	        .seed = vf_mix(seed, 17),

@@ -21,10 +21,11 @@ struct vf_options {
 	unsigned ctas;     /* 0: differs from launch to launch */
 	unsigned launches; /* a schedule; 0: max(4, ntokens) */
 	unsigned schedules;
-	uint64_t seed;  /* low 10 bits: the first schedule; the rest: the data */
-	int sum;        /* enum sim_sum, or -1: rotates over the schedules */
-	bool weak;      /* weak memory in every other schedule */
-	unsigned races; /* enum sim_races + 1; 0: the level of the kernels' order */
+	uint64_t seed;       /* low 10 bits: the first schedule; the rest: the data */
+	int sum;             /* enum sim_sum, or -1: rotates over the schedules */
+	bool weak;           /* weak memory in every other schedule */
+	unsigned races;      /* enum sim_races + 1; 0: the level of the kernels' order */
+	unsigned race_every; /* races are looked for in every n-th schedule; 0: in all */
 	unsigned threads;
 	void (*progress)(void *ctx, unsigned done,
 	                 unsigned of); /* may be NULL; calls do not overlap */

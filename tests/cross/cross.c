@@ -11,6 +11,7 @@
  *	                              over machines or nights
  *
  * A kernel that another sample has too, equal but for its name, is run once for each combination.
+ * Races, which take most of the time, are looked for in every fourth schedule (every other one).
  * A protocol may refuse a kernel (E421, E807, E809): that is counted apart, and a
  * kernel must have at least one protocol for every number of ranks.
  */
@@ -142,6 +143,7 @@ static const char *verify(struct cross *c, struct pipe *p, const struct pipe_ker
 	                             .launches = small ? 0 : 2,
 	                             .schedules = small ? c->schedules : 1,
 	                             .seed = c->seed++ % 1000,
+	                             .race_every = c->all ? 4 : 2,
 	                             .sum = -1,
 	                             .threads = c->threads};
 
