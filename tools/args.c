@@ -398,34 +398,8 @@ static const struct {
 	enum command command;
 	const char *name, *about;
 } commands[] = {
-	{CMD_CHECK, "check", "reads a spec and says all that is wrong with it"},
-	{CMD_COMPILE, "compile",
-	 "turns a spec's kernels into PTX (or shows a stage before it).  A file gets one PTX module with an entry\n"
-	 "for each kernel (a cubin alike); a folder (-o DIR, there already, or written with a final slash) gets\n"
-	 "KERNEL.ptx for each"},
-	{CMD_VERIFY, "verify",
-	 "compiles a spec's kernels and runs the PTX text on simulated ranks, under hostile schedules, against an\n"
-	 "independent reference with error bounds"},
-	{CMD_BENCH, "bench",
-	 "times a kernel of a spec on the GPUs of this machine, in every protocol, against NCCL and others, in one run:\n"
-	 "CUDA graphs, random data, all contenders in turn (doc/bench.md).  It exits with 3 where there is no GPU"},
-	{CMD_TUNE, "tune",
-	 "times protocols and CTAs over row counts on the GPUs of this machine, and writes what is best to the table that\n"
-	 "the library chooses by (doc/tune.md)"},
-	{CMD_DOCTOR, "doctor",
-	 "says what this machine offers for running kernels, what is missing, and what to do about it"},
-	{CMD_SIMULATE, "simulate",
-	 "runs PTX kernels of your own on simulated ranks under hostile schedules, every access checked.  SPEC is a\n"
-	 "JSON description of buffers, ranks and launches here (doc/simulator.md)"},
-	{CMD_LINT, "lint",
-	 "reads a PTX file, plait's own or of any compiler, for known faults of kernels that communicate: order,\n"
-	 "scopes, waits without end, addresses (doc/lint.md).  SPEC is a PTX file here"},
-	{CMD_PLAN, "plan",
-	 "says how a model of the spec would run for T rows: in one piece or in two parts whose collectives and\n"
-	 "compute overlap, with how many CTAs and which SM targets; no GPU is needed"},
-	{CMD_FMT, "fmt",
-	 "writes a spec in the one layout: four blanks for a block, 120 columns, nothing aligned.  Comments, blank\n"
-	 "lines between statements and short blocks on one line are kept"},
+#define COMMAND(id, name, list, help) {CMD_##id, #name, help},
+#include "tools/commands.def"
 };
 /* clang-format on */
 

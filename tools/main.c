@@ -10,16 +10,8 @@ static const struct {
 	int (*run)(struct args *a);
 	const char *about;
 } commands[] = {
-        {"check", CMD_CHECK, cmd_check, "read a spec and say all that is wrong with it"},
-        {"compile", CMD_COMPILE, cmd_compile, "make PTX or a cubin of its kernels"},
-        {"verify", CMD_VERIFY, cmd_verify, "run that PTX on simulated ranks against a reference"},
-        {"bench", CMD_BENCH, cmd_bench, "time a kernel on GPUs, against NCCL and others"},
-        {"tune", CMD_TUNE, cmd_tune, "measure what is best on this machine"},
-        {"doctor", CMD_DOCTOR, cmd_doctor, "say what this machine offers and what is missing"},
-        {"simulate", CMD_SIMULATE, cmd_simulate, "run a PTX kernel of your own on simulated ranks"},
-        {"lint", CMD_LINT, cmd_lint, "read a communicating kernel's PTX for known faults"},
-        {"plan", CMD_PLAN, cmd_plan, "say how a model would run: splits, CTAs, overlap"},
-        {"fmt", CMD_FMT, cmd_fmt, "write a spec in the one layout"},
+#define COMMAND(id, name, list, help) {#name, CMD_##id, cmd_##name, list},
+#include "tools/commands.def"
 };
 
 static void help(FILE *f)
