@@ -9,14 +9,6 @@ kernel k(x: bf16[T, hidden] partial, gamma: bf16[hidden]) -> y: bf16[T, hidden] 
 --- run: check wrong.plait --tp 8
 --- status: 1
 --- err
-wrong.plait:2:38: error: 'gamma' is not used [E202]
-    2 | kernel k(x: bf16[T, hidden] partial, gamma: bf16[hidden]) -> y: bf16[T, hidden] replicated
-      |                                      ^^^^^
-      = note: remove it
-wrong.plait:4:5: error: 'h' is not used [E202]
-    4 |     h     = all_reduc(x);
-      |     ^
-      = note: remove it
 wrong.plait:4:13: error: there is no operation or function 'all_reduc' [E204]
     4 |     h     = all_reduc(x);
       |             ^^^^^^^^^
