@@ -77,8 +77,14 @@ static enum status begin(struct plan *q)
 	q->o.hysteresis = q->o.even = -1;
 	q->o.at = a->split;
 	q->o.align = a->align;
-	if (!pl_machine_find(a->gpu ? a->gpu : "h100", a->tp, choose_multicast(a), &q->o.machine))
-		return ST_INTERNAL; /* the option's value was checked */
+	if (a->machine)
+		s = machine_read(q->p.a, &q->p.d, a->machine, a->tp, choose_multicast(a),
+		                 &q->o.machine);
+	else if (!pl_machine_find(a->gpu ? a->gpu : "h100", a->tp, choose_multicast(a),
+	                          &q->o.machine))
+		s = ST_INTERNAL; /* the option's value was checked */
+	if (s != ST_OK)
+		return s;
 	if (a->facts) {
 		s = facts_read(q->p.a, &q->p.d, a->facts, &q->o.gemm, &q->o.gemm_ctx);
 		if (s != ST_OK)
@@ -287,6 +293,8 @@ int cmd_plan(struct args *a)
 		                  "--explain and --gantt are for one");
 	if (a->ntokens > 1 || (a->ntokens && !a->tokens[0]))
 		return args_wrong(a, "a plan is for one row count, of at least 1; see --sweep");
+	if (a->gpu && a->machine)
+		return args_wrong(a, "--gpu or --machine, not both");
 	pipe_init(&q.p, a->arena, a);
 	if (a->json) {
 		doc = json_document(a);

@@ -10,3 +10,11 @@
  */
 enum status facts_read(struct arena *a, struct diags *d, const char *path, pl_gemm_fn **fn,
                        void **ctx);
+
+/*
+ * Reads a machine: {"base": "h200", ...}, the members of struct pl_machine that were measured in place
+ * of the base's, and tables "fused", "push", "plain" of {"ctas", "alpha_us", "gbs"} for tp ranks.
+ * ST_INPUT: see d.
+ */
+enum status machine_read(struct arena *a, struct diags *d, const char *path, unsigned tp,
+                         bool multicast, struct pl_machine *m);

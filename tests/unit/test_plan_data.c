@@ -200,6 +200,63 @@ static void the_table_of_tiles_is_near_what_a_library_takes(void **state)
 	assert_true(worst < 0.27);
 }
 
+/*
+ * A GEMM beside the collective on two H200s, us: the GEMM alone; the collective alone by 8, 12 and 16
+ * CTAs; both without an SM target; both with the best target (of 8 CTAs).
+ */
+static const struct {
+	double gemm, collective[3], both[3], target;
+} pairs[] = {
+        {117, {91, 67, 67}, {214, 189, 179}, 122},
+        {224, {158, 119, 120}, {367, 353, 346}, 238},
+        {443, {313, 231, 223}, {623, 572, 587}, 481},
+        {301, {94, 72, 68}, {429, 378, 389}, 335},
+        {621, {179, 124, 121}, {708, 709, 717}, 649},
+        {1242, {337, 254, 221}, {1443, 1462, 1537}, 1286},
+        {613, {182, 135, 120}, {711, 688, 758}, 666},
+};
+
+/* Persistent, one run of each CTA: what is left is how both get on together. */
+static double pair_us(const struct pl_machine *m, double us, double collective, unsigned held,
+                      unsigned slots)
+{
+	struct pl_run g = {.us = us,
+	                   .tiles = 132,
+	                   .waves = 1,
+	                   .tau = us,
+	                   .slots = slots,
+	                   .cluster = 1,
+	                   .waits = true};
+
+	return pl_gemm_finish(m, &g, 0, collective, held);
+}
+
+static void a_gemm_beside_a_collective_is_near_what_was_measured(void **state)
+{
+	static const unsigned held[] = {8, 12, 16};
+	struct pl_machine m = plan_options("h200", 2).machine;
+	double without = 0, with = 0, e;
+	unsigned n = sizeof pairs / sizeof *pairs;
+
+	(void)state;
+	for (unsigned i = 0; i < n; i++) {
+		for (unsigned c = 0; c < 3; c++) {
+			e = fabs(pair_us(&m, pairs[i].gemm, pairs[i].collective[c], held[c], 132) /
+			                 pairs[i].both[c] -
+			         1);
+			assert_true(e < 0.25);
+			without += e / (3 * n);
+		}
+		e = fabs(pair_us(&m, pairs[i].gemm, pairs[i].collective[0], 8, 124) /
+		                 pairs[i].target -
+		         1);
+		assert_true(e < 0.10);
+		with += e / n;
+	}
+	assert_true(without < 0.08);
+	assert_true(with < 0.05);
+}
+
 /* ---- real models ---- */
 
 /* Columns of qkv, rows of o, columns of gate-up, rows of down, of one rank at tp 2, 4, 8. */
@@ -409,6 +466,7 @@ int main(void)
 	        cmocka_unit_test(between_cta_counts_the_time_lies_between_theirs),
 	        FIXTURE(prefill_of_a_70b_model_is_within_6_percent_of_figure_11a),
 	        cmocka_unit_test(the_table_of_tiles_is_near_what_a_library_takes),
+	        cmocka_unit_test(a_gemm_beside_a_collective_is_near_what_was_measured),
 	        FIXTURE(gemms_of_real_models_have_their_shapes_on_a_rank),
 	        FIXTURE(every_real_model_has_a_plan_on_every_machine),
 	        FIXTURE(experts_of_few_rows_are_not_split_and_the_plan_says_why),
