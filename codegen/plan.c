@@ -308,11 +308,11 @@ static unsigned vector_regs(const struct cg_plan *p, const struct cg_rowprog *rp
 			else if (v->home == CG_HOME_ELEM && v->used >> l & 1 && !cg_is_alias(v->ir))
 				n += cg_value_regs(v, 1);
 		}
-		n += l || p->xchg_row ? 0 : sums;
 		most = n > most ? n : most;
 	}
-	if (p->xchg_row && sums + POLL_MARGIN > most) /* before level 0 */
-		most = sums + POLL_MARGIN;
+	if (sums) /* before the work of level 0 */
+		sums += p->xchg_row ? POLL_MARGIN / 2 : cg_wide_loaded(p, rp);
+	most = sums > most ? sums : most;
 	return fixed + most;
 }
 
@@ -378,7 +378,7 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
                   struct arena *a, struct diags *d)
 {
 	uint64_t bytes;
-	unsigned want, limit;
+	unsigned want, limit, ranks;
 
 	*p = (struct cg_plan){.order = o->order,
 	                      .tp = o->tp,
@@ -393,6 +393,7 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 		return false;
 	p->max_ctas = o->max_ctas && o->max_ctas < CG_MAX_CTAS ? o->max_ctas : CG_MAX_CTAS;
 	set_shape(p, rp, o);
+	ranks = p->sum_ranks;
 	p->stages = 1;
 	for (unsigned l = 0; l < rp->nlevel; l++)
 		p->stages += rp->level[l].nrow > 0;
@@ -416,8 +417,10 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	p->smem = smem_bytes(p, rp);
 	if (!check_static(p, rp, d))
 		return false;
-	if (!row_fits(p, limit) || (o->wide && !cg_ops(p)->plan))
+	if (!row_fits(p, limit) || (o->wide && !cg_ops(p)->plan)) {
+		p->sum_ranks = ranks;
 		return plan_wide(p, rp, limit, a, d);
+	}
 	p->per_sm = p->xchg_row && p->threads <= WIDE_THREADS &&
 	                            p->est_regs + PAIR_MARGIN <= reg_limit(p, 2)
 	                    ? 2

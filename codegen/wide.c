@@ -145,8 +145,7 @@ static unsigned held_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
 	return most;
 }
 
-/* Registers of what a level loads of a vector ahead of its work. */
-static unsigned load_regs(const struct cg_plan *p, const struct cg_rowprog *rp)
+unsigned cg_wide_loaded(const struct cg_plan *p, const struct cg_rowprog *rp)
 {
 	unsigned n = 0;
 
@@ -176,7 +175,7 @@ static uint64_t load_bytes(const struct cg_rowprog *rp)
 bool cg_wide_plan(struct cg_plan *p, const struct cg_rowprog *rp, unsigned regs, unsigned limit)
 {
 	uint32_t room = p->target->smem_per_cta - p->smem - 128, each;
-	unsigned held, ahead = load_regs(p, rp);
+	unsigned held, ahead = cg_wide_loaded(p, rp);
 
 	p->park_units = deal_units(p, rp, false);
 	p->park_words = deal_units(p, rp, true);

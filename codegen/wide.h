@@ -10,6 +10,8 @@
 /* Sets parked, park_units, dynamic, ahead and est_regs; false: there is no room.  `regs`: of one
  * vector's work and what is kept beside it; `limit`: what a thread may use. */
 bool cg_wide_plan(struct cg_plan *p, const struct cg_rowprog *rp, unsigned regs, unsigned limit);
+/* Registers of what level 0 loads of a vector, sums of addends aside. */
+unsigned cg_wide_loaded(const struct cg_plan *p, const struct cg_rowprog *rp);
 /* Bytes of shared memory that hold all of a row that has to be kept. */
 uint64_t cg_wide_bytes(const struct cg_plan *p, const struct cg_rowprog *rp);
 
