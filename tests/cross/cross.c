@@ -5,6 +5,7 @@
  *	cross FOLDER                  every three of protocol, ranks and type, every pair of a sample
  *	                              and one of these; few schedules
  *	cross FOLDER all              every combination, 20 schedules; PLAIT_TEST_ALL=1 does the same
+ *	cross FOLDER own              of those only the ones at the samples' own sizes: tp 8, two T
  *	cross FOLDER ... --update F   also writes the table of what was run to F (doc/verified.md)
  *	cross FOLDER ... --schedules N
  *	cross FOLDER ... --part K/N   every N-th combination, from the K-th on: deals the whole out
@@ -296,17 +297,23 @@ static void combination(struct cross *c, const struct combination *x)
 static const char small[] = "128";
 _Static_assert(SMALL == 128, "as the text");
 
+static void own_sizes(struct cross *c)
+{
+	for (unsigned s = 0; s < c->nspec; s++)
+		for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++)
+			combination(c, &(struct combination){s, 7, 0, (enum cg_protocol)p, NULL});
+}
+
 static void every(struct cross *c)
 {
 	for (unsigned s = 0; s < c->nspec; s++)
-		for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++) {
+		for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++)
 			for (unsigned r = 0; r < NRANKS; r++)
 				for (unsigned t = 0; t < NDTYPES; t++)
 					combination(c, &(struct combination){s, r, t,
 					                                     (enum cg_protocol)p,
 					                                     small});
-			combination(c, &(struct combination){s, 7, 0, (enum cg_protocol)p, NULL});
-		}
+	own_sizes(c);
 }
 
 struct pairs { /* of a spec with the other three: which have been seen */
@@ -475,12 +482,14 @@ int main(int argc, char **argv)
 	static struct cross c = {.folder = "/tmp/cross.XXXXXX", .parts = 1};
 	const char *env = getenv("PLAIT_TEST_ALL"), *table = NULL;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	bool own = false;
 	int code = 0;
 
 	c.threads = cpus > 0 ? (unsigned)cpus : 1;
 	c.all = !BRIEF && env && !strcmp(env, "1");
 	for (int i = 2; i < argc; i++) {
 		c.all |= !strcmp(argv[i], "all");
+		own |= !strcmp(argv[i], "own");
 		if (!strcmp(argv[i], "--update") && i + 1 < argc)
 			table = argv[++i];
 		if (!strcmp(argv[i], "--schedules") && i + 1 < argc)
@@ -491,12 +500,14 @@ int main(int argc, char **argv)
 	if (!c.schedules)
 		c.schedules = c.all ? 20 : SCHEDULES;
 	if (argc < 2 || !read_specs(&c, argv[1]) || !mkdtemp(c.folder)) {
-		fprintf(stderr, "usage: cross FOLDER-OF-SPECS [all] [--update FILE] [--schedules "
-		                "N] [--part K/N]\n");
+		fprintf(stderr,
+		        "usage: cross FOLDER-OF-SPECS [all|own] [--update FILE] [--schedules "
+		        "N] [--part K/N]\n");
 		return 2;
 	}
-	(c.all ? every : pairwise)(&c);
-	check_served(&c);
+	(own ? own_sizes : c.all ? every : pairwise)(&c);
+	if (!own)
+		check_served(&c);
 	if (table)
 		code = update(&c, table);
 	clean(&c);
