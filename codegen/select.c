@@ -194,13 +194,11 @@ static struct cg_choice none(void)
 }
 
 /* `rows`: of this form only; -1: of any. */
-static struct cg_choice select_rows(const struct cg_case *c, uint64_t T, int rows)
+static struct cg_choice select_unmeasured(const struct cg_case *c, uint64_t T, int rows)
 {
 	const struct pick *k = pick_of(c, T);
-	struct cg_choice best = cg_measured(c, T, rows);
+	struct cg_choice best = none();
 
-	if (best.protocol != CG_AUTO)
-		return best;
 	if (k && candidate(c, k->protocol) && has_rows(k->protocol, rows)) {
 		best = choice_of(c, k->protocol, rows, T);
 		best.ctas = k->ctas ? k->ctas : best.ctas;
@@ -217,6 +215,23 @@ static struct cg_choice select_rows(const struct cg_case *c, uint64_t T, int row
 		if (x.us < best.us)
 			best = x;
 	}
+	return best;
+}
+
+/*
+ * By the machine's table where it has the form.  A form that it has not, though it has the other,
+ * does not win by what the model says of it: it is for chains that cannot do without.
+ */
+static struct cg_choice select_rows(const struct cg_case *c, uint64_t T, int rows)
+{
+	struct cg_choice best = cg_measured(c, T, rows), other;
+
+	if (best.protocol != CG_AUTO)
+		return best;
+	best = select_unmeasured(c, T, rows);
+	other = rows < 0 ? none() : cg_measured(c, T, -1);
+	if (other.protocol != CG_AUTO && best.us < 2 * other.us)
+		best.us = 2 * other.us;
 	return best;
 }
 

@@ -147,6 +147,12 @@ static const char *set_peer(struct args *a, const char *s)
 	}
 }
 
+static const char *set_memory(struct args *a, const char *s)
+{
+	a->plain = !strcmp(s, "plain");
+	return a->plain || !strcmp(s, "own") ? NULL : "own or plain";
+}
+
 static const char *set_rounds(struct args *a, const char *s)
 {
 	return whole(s, 1, 1000, "a number from 1 to 1000", &a->rounds);
@@ -374,6 +380,7 @@ static const struct {
 	{"peer", "LIST", set_peer, CMD_BENCH, "whom to measure beside plait: nccl, nccl=FILE (libnccl.so.2), flashinfer=DIR (its sources; nvcc compiles them)"},
 	{"also", "NAME=VALUE", set_also, CMD_BENCH, "one more section with this const set; may be repeated"},
 	{"rounds", "N", set_rounds, CMD_BENCH, "samples of each time (default: 25)"},
+	{"memory", "KIND", set_memory, CMD_BENCH | CMD_TUNE, "of the kernel's rows: own (the default): plait's symmetric buffers; plain: the driver's ordinary allocator, imported"},
 	{"table", "FILE", set_table, CMD_BENCH, "the selection table (default: the cache's; none: what plait ships)"},
 	{"json", "FILE", set_json_file, CMD_BENCH, "JSON lines: all times with their samples"},
 	{"svg", "FILE", set_svg, CMD_BENCH, "a picture of the times"},

@@ -53,6 +53,7 @@ struct args {
 	const char *markdown, *json_file; /* of bench: files to write, as svg below */
 	const char *table;                /* a selection table; NULL: the cache's; "": none */
 	unsigned rounds;
+	bool plain;          /* memory of the driver's ordinary allocator */
 	struct fe_set *also; /* of bench: a run more with each of them set */
 	size_t nalso, cap_also;
 	struct fe_set *peer; /* value NULL: none given */

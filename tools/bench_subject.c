@@ -107,6 +107,22 @@ static bool read_kernel(struct bench_subject *s)
 
 /* ---- memory ---- */
 
+/* Memory of the driver's ordinary allocator, as a caller would hand it in. */
+static bool import(struct bench_subject *s, struct bench_param *p)
+{
+	plait_address peer[BENCH_MAX_TP * BENCH_MAX_TP];
+	unsigned tp = s->g->tp;
+
+	for (unsigned r = 0; r < tp; r++)
+		if (!bench_alloc(s->g, r, s->capacity * p->row, &p->at[r]))
+			return false;
+	for (unsigned i = 0; i < tp * tp; i++)
+		peer[i] = p->at[i % tp];
+	return plait_ok(s,
+	                plait_buffer_import(s->comm, peer, NULL, s->capacity * p->row, &p->buffer),
+	                s->comm);
+}
+
 static bool allocate(struct bench_subject *s, struct bench_param *p)
 {
 	if (p->info.ndim != 2) {
@@ -115,6 +131,8 @@ static bool allocate(struct bench_subject *s, struct bench_param *p)
 				return false;
 		return true;
 	}
+	if (s->spec.plain)
+		return import(s, p);
 	if (!plait_ok(s, plait_buffer_create(s->comm, s->capacity * p->row, &p->buffer), s->comm))
 		return false;
 	for (unsigned r = 0; r < s->g->tp; r++)

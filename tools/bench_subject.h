@@ -37,6 +37,7 @@ struct bench_spec {
 	size_t nset;
 	const char *table; /* NULL: the cache's; "": none */
 	bool dependent;    /* programmatic dependent launch */
+	bool plain;        /* ordinary memory, imported, in place of plait's own */
 };
 
 struct bench_subject {

@@ -140,7 +140,8 @@ static bool open_run(struct bench *b, struct run *r, unsigned k)
 	                          .len = b->len,
 	                          .set = set,
 	                          .table = args->table,
-	                          .dependent = args->pdl != CG_PDL_NONE};
+	                          .dependent = args->pdl != CG_PDL_NONE,
+	                          .plain = args->plain};
 
 	for (size_t i = 0; i < args->nset; i++)
 		set[spec.nset++] = (struct plait_set){args->set[i].name, args->set[i].value};

@@ -189,7 +189,8 @@ int cmd_tune(struct args *args)
 	                          .set = set,
 	                          .nset = args->nset,
 	                          .table = "",
-	                          .dependent = args->pdl != CG_PDL_NONE};
+	                          .dependent = args->pdl != CG_PDL_NONE,
+	                          .plain = args->plain};
 	uint64_t most = 0;
 	const char *error;
 	char *text;

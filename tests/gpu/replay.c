@@ -1,7 +1,7 @@
 /*
  * Twenty graphs of different row counts and protocols, replayed in random order on all ranks, now and then with one rank that
  * comes late: every replay of a graph gives the bits that it gave the first time.
- *	gpu_replay SPEC [--tp N] [--gpus N] [--replays N]
+ *	gpu_replay SPEC [--tp N] [--gpus N] [--replays N] [--protocol P]
  */
 #include "tests/gpu/gpu.h"
 #include <stdlib.h>
@@ -27,6 +27,8 @@ struct replay {
 	unsigned char *want[GRAPHS], *got;
 	uint64_t random;
 	unsigned long late;
+	long done;
+	int first_protocol, nprotocol; /* those that are used */
 };
 
 static void stop(struct replay *t, const char *what, const char *why)
@@ -40,6 +42,11 @@ static void must(struct replay *t, bool good, const char *what)
 {
 	if (!good)
 		stop(t, what, t->g.e.status ? t->g.e.text : plait_comm_error(t->comm));
+}
+
+static unsigned protocol_of(const struct replay *t, unsigned k)
+{
+	return (unsigned)t->first_protocol + k % (unsigned)t->nprotocol;
 }
 
 static uint64_t draw(struct replay *t)
@@ -98,7 +105,7 @@ static void launch(struct replay *t, unsigned k, unsigned rank)
 {
 	struct plait_operand op[] = {{t->x, 0}, {t->r, 0}, {NULL, t->gamma[rank]}, {t->y, y_at(k)}};
 	struct plait_launch l = PLAIT_LAUNCH_INIT;
-	unsigned which = k % PROTOCOLS;
+	unsigned which = protocol_of(t, k);
 
 	l.local = rank;
 	l.workspace = t->work[which];
@@ -149,14 +156,20 @@ static void replay(struct replay *t, unsigned k)
 
 static void finish(struct replay *t)
 {
+	bool good = true;
+
 	must(t, bench_wait(&t->g), "wait");
 	for (int i = 0; i < PROTOCOLS; i++)
 		for (unsigned q = 0; q < t->g.tp; q++) {
 			struct plait_record rec = PLAIT_RECORD_INIT;
 
-			if (plait_workspace_check(t->work[i], q, &rec) != PLAIT_OK)
-				stop(t, "aborted", rec.text);
+			if (plait_workspace_check(t->work[i], q, &rec) == PLAIT_OK)
+				continue;
+			printf("# %s, rank %u: %s\n", protocol[i], q, rec.text);
+			good = false;
 		}
+	if (!good)
+		stop(t, "aborted", arena_printf(&t->arena, "after %ld replays", t->done));
 }
 
 /* The result of graph k on a rank, and its place spoilt. */
@@ -183,7 +196,7 @@ static void first(struct replay *t, unsigned k)
 	for (unsigned q = 1; q < t->g.tp; q++) {
 		take(t, k, q, t->got);
 		if (memcmp(t->got, t->want[k], n) != 0)
-			stop(t, protocol[k % PROTOCOLS], "ranks differ");
+			stop(t, protocol[protocol_of(t, k)], "ranks differ");
 	}
 }
 
@@ -197,7 +210,7 @@ static void look(struct replay *t, unsigned k)
 	finish(t);
 	take(t, k, q, t->got);
 	if (memcmp(t->got, t->want[k], rows[k] * row_bytes()) != 0)
-		stop(t, protocol[k % PROTOCOLS],
+		stop(t, protocol[protocol_of(t, k)],
 		     arena_printf(&t->arena, "graph %u, rank %u: other bits", k, q));
 }
 
@@ -244,6 +257,7 @@ static int run(struct replay *t, const char *spec, const struct plan *p)
 		unsigned k = (unsigned)(draw(t) % GRAPHS);
 
 		replay(t, k);
+		t->done++;
 		if (i % LOOK_EVERY == LOOK_EVERY - 1)
 			look(t, k);
 	}
@@ -258,9 +272,18 @@ static int run(struct replay *t, const char *spec, const struct plan *p)
 	return gpu_end();
 }
 
+static void only(struct replay *t, const char *name)
+{
+	for (int i = 0; i < PROTOCOLS; i++)
+		if (!strcmp(name, protocol[i])) {
+			t->first_protocol = i;
+			t->nprotocol = 1;
+		}
+}
+
 int main(int argc, char **argv)
 {
-	static struct replay t = {.random = 1};
+	static struct replay t = {.random = 1, .nprotocol = PROTOCOLS};
 	struct plan p = {8, 1, 100000};
 
 	for (int i = 2; i + 1 < argc; i += 2)
@@ -270,8 +293,11 @@ int main(int argc, char **argv)
 			p.gpus = (unsigned)atoi(argv[i + 1]);
 		else if (!strcmp(argv[i], "--replays"))
 			p.replays = atol(argv[i + 1]);
+		else if (!strcmp(argv[i], "--protocol"))
+			only(&t, argv[i + 1]);
 	if (argc < 2) {
-		fprintf(stderr, "usage: gpu_replay SPEC [--tp N] [--gpus N] [--replays N]\n");
+		fprintf(stderr, "usage: gpu_replay SPEC [--tp N] [--gpus N] [--replays N] "
+		                "[--protocol P]\n");
 		return 2;
 	}
 	arena_init(&t.arena, 0);

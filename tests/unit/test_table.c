@@ -319,6 +319,14 @@ static void a_chain_gets_the_form_with_the_least_measured_time(void **state)
 	assert_true(cg_select_chain(c, 2, 64, x));
 	assert_int_equal(x[0].protocol, CG_PUSH);
 	assert_int_equal(x[1].protocol, CG_PUSH);
+	/* push was measured to 512 only: the model's word for more is no match for a measured time */
+	c[0].row.sums = c[1].row.sums = 16384;
+	assert_true(cg_select_chain(c, 2, 600, x));
+	assert_int_equal(x[0].protocol, CG_P2P_TWOSHOT);
+	c[0].can = c[1].can = 1u << CG_PUSH; /* but where nothing else can, it is taken */
+	assert_true(cg_select_chain(c, 2, 600, x));
+	assert_int_equal(x[0].protocol, CG_PUSH);
+	c[0].can = a_case(&table).can;
 	c[1].can = 1u << CG_P2P_TWOSHOT;
 	assert_true(cg_select_chain(c, 2, 64, x));
 	assert_int_equal(x[0].protocol, CG_P2P_TWOSHOT);
