@@ -104,36 +104,62 @@ static void of_collective(struct out *o, const struct pl_plan *p, const struct p
 	counters(o, m, s->start + s->us, 0, 0);
 }
 
+/* How many of n compute spans, which are in order of time, have ended by t; have begun before t. */
+static size_t ended_by(const struct pl_span *const *c, size_t n, double t)
+{
+	size_t lo = 0;
+
+	while (lo < n) {
+		size_t mid = lo + (n - lo) / 2;
+
+		if (c[mid]->start + c[mid]->us > t + 1e-6)
+			n = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+static size_t begun_before(const struct pl_span *const *c, size_t n, double t)
+{
+	size_t lo = 0;
+
+	while (lo < n) {
+		size_t mid = lo + (n - lo) / 2;
+
+		if (c[mid]->start >= t - 1e-6)
+			n = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
 /* From the compute that makes rows to their collective, and from that to the compute that reads
- * them: what ends before, on the other stream. */
+ * them: what ends before and begins after on the other stream. */
 static void flows(struct out *o, const struct pl_span *s, size_t n)
 {
+	const struct pl_span **c = arena_array(o->b->arena, n, sizeof *c);
+	size_t nc = 0, at;
 	unsigned id = 0;
 
+	for (size_t i = 0; i < n; i++)
+		if (s[i].stream == 0)
+			c[nc++] = &s[i];
 	for (size_t i = 0; i < n; i++) {
-		size_t from = n, to = n;
+		double end = s[i].start + s[i].us;
 
 		if (s[i].stream == 0)
 			continue;
-		for (size_t k = 0; k < n; k++) {
-			double end = s[k].start + s[k].us;
-
-			if (s[k].stream)
-				continue;
-			if (end <= s[i].start + 1e-6 &&
-			    (from == n || end > s[from].start + s[from].us))
-				from = k;
-			if (s[k].start >= s[i].start + s[i].us - 1e-6 &&
-			    (to == n || s[k].start < s[to].start))
-				to = k;
-		}
-		if (from < n) {
-			flow(o, ++id, "s", 0, s[from].start + s[from].us);
+		at = ended_by(c, nc, s[i].start);
+		if (at) {
+			flow(o, ++id, "s", 0, c[at - 1]->start + c[at - 1]->us);
 			flow(o, id, "f", 1, s[i].start);
 		}
-		if (to < n) {
-			flow(o, ++id, "s", 1, s[i].start + s[i].us);
-			flow(o, id, "f", 0, s[to].start);
+		at = begun_before(c, nc, end);
+		if (at < nc) {
+			flow(o, ++id, "s", 1, end);
+			flow(o, id, "f", 0, c[at]->start);
 		}
 	}
 }
