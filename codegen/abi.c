@@ -205,6 +205,8 @@ static uint64_t hash_plan(uint64_t h, const struct cg_plan *p)
 	const uint64_t more[] = {p->sum_ranks, p->xchg_row, p->xchg_ranks,
 	                         p->per_sm,    p->pdl,      p->rows_in_memory};
 
+	if (p->teams > 1)
+		h = HASH(h, p->teams);
 	if (p->dynamic) {
 		const uint64_t ring[] = {p->dynamic, p->ring_stages, p->ring_ranks, p->ring_out};
 

@@ -15,7 +15,7 @@ struct cg_shape cg_shape_of(const struct cg_emit *e, const struct cg_value *v, u
 	s.piece = 1;
 	while (s.piece < 4 && s.piece * 2 <= s.regs && s.piece * 8 <= align)
 		s.piece *= 2;
-	s.step = (uint64_t)e->p->threads * e->p->elems / v->ratio * s.size;
+	s.step = (uint64_t)e->p->row_threads * e->p->elems / v->ratio * s.size;
 	s.lanes = cg_lanes(e->p->elems, v->ratio);
 	if (cg_in_warp(s.lanes))
 		s.lanes = 0;
@@ -34,7 +34,7 @@ bool cg_partial(const struct cg_emit *e, unsigned vec)
 
 struct ptx_opnd cg_vector(struct cg_emit *e, unsigned vec)
 {
-	return vec ? ptx_add(e->f, PTX_T_u32, e->tid, ptx_imm((int64_t)vec * e->p->threads))
+	return vec ? ptx_add(e->f, PTX_T_u32, e->tid, ptx_imm((int64_t)vec * e->p->row_threads))
 	           : e->tid;
 }
 
@@ -162,6 +162,15 @@ static struct ptx_opnd row_offset(struct cg_emit *e, struct cg_row *r, struct cg
 struct ptx_opnd cg_row_offset(struct cg_emit *e, struct cg_row *r, unsigned param)
 {
 	return row_offset(e, r, layout_of(e, param));
+}
+
+struct ptx_opnd cg_row_start(struct cg_emit *e, struct ptx_opnd row, unsigned param)
+{
+	struct cg_layout l = layout_of(e, param);
+
+	if (l.local)
+		row = ptx_sub(e->f, PTX_T_u32, row, e->begin);
+	return ptx_mul_wide(e->f, PTX_T_u32, row, ptx_imm((int64_t)l.stride));
 }
 
 static struct ptx_opnd address_in(struct cg_emit *e, struct cg_row *r, unsigned param,
@@ -390,14 +399,10 @@ void cg_load_addend_vector(struct cg_emit *e, const struct cg_value *v, unsigned
 		        &reg[i * words]);
 }
 
-/*
- * Weights do not change while the kernel runs.  By .nc, and ptxas takes the loads out of the loop,
- * whether registers are left or not; plain loads stay after the stores before them.
- */
-void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec)
+static void load_weight(struct cg_emit *e, const struct cg_value *v, unsigned vec,
+                        struct ptx_opnd *reg)
 {
 	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
-	struct ptx_opnd *reg = v->half ? &v->w[vec * (v->n > 1 ? v->n / 2 : 1)] : &v->f[vec * v->n];
 	struct cg_layout l = layout_of(e, v->ir->param);
 	struct ptx_opnd addr;
 
@@ -413,8 +418,36 @@ void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec)
 	}
 	addr = cg_vector_at(e, &sh, addr, vec);
 	cg_guard_vec(e, 1, vec);
-	load_vec(e, &sh, e->p->keep_weights ? CONSTANT : PLAIN, addr, reg);
+	load_vec(e, &sh, PLAIN, addr, reg);
 	ptx_unguard(e->f);
+}
+
+void cg_keep_weights(struct cg_emit *e)
+{
+	e->kept = arena_news(e->a, struct ptx_opnd *, e->rp->nval);
+	for (unsigned i = 0; i < e->rp->nval && e->p->keep_weights; i++) {
+		const struct cg_value *v = &e->rp->val[i];
+		unsigned each;
+
+		if (!cg_is_constant(v->ir) || v->home != CG_HOME_WEIGHT || !v->used)
+			continue;
+		each = cg_shape_of(e, v, v->ir->param).regs;
+		e->kept[i] = arena_news(e->a, struct ptx_opnd, e->p->vecs * each);
+		for (unsigned vec = 0; vec < e->p->vecs; vec++)
+			load_weight(e, v, vec, &e->kept[i][vec * each]);
+	}
+}
+
+void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec)
+{
+	unsigned each = cg_shape_of(e, v, v->ir->param).regs;
+	struct ptx_opnd *reg = v->half ? &v->w[vec * (v->n > 1 ? v->n / 2 : 1)] : &v->f[vec * v->n],
+	                *kept = e->kept[v - e->rp->val];
+
+	if (!kept)
+		load_weight(e, v, vec, reg);
+	for (unsigned k = 0; kept && k < each; k++)
+		reg[k] = kept[vec * each + k];
 }
 
 void cg_load_uniform(struct cg_emit *e, struct cg_value *v)

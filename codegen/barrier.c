@@ -175,7 +175,7 @@ static bool meet(struct cg_emit *e, const struct barrier *b, unsigned phase, str
 struct ptx_opnd cg_only_warp0(struct cg_emit *e, const char *hint)
 {
 	struct ptx_opnd skip = ptx_label_new(e->f, hint),
-	                others = ptx_setp(e->f, PTX_GE, PTX_T_u32, e->tid, ptx_imm(32));
+	                others = ptx_setp(e->f, PTX_GE, PTX_T_u32, e->cta_tid, ptx_imm(32));
 
 	ptx_guard(e->f, others, false);
 	ptx_bra(e->f, skip);

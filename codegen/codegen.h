@@ -81,11 +81,13 @@ struct cg_plan {
 	int64_t cols;     /* hidden */
 	unsigned elems;   /* elements of one vector access of the communicated operand: 8, 4 or 2 */
 	unsigned threads; /* block size, a multiple of 32 */
-	unsigned vecs;    /* vectors a thread holds of a row */
-	unsigned in_flight; /* rows in flight per CTA (slots of the unrolled loop) */
-	unsigned stages;    /* row reductions in sequence, + 1 */
-	unsigned smem;      /* bytes of static shared memory */
-	unsigned dynamic;   /* of dynamic shared memory, which a launch has to ask for */
+	unsigned teams;   /* of threads in a block, each with rows of its own; 1 but for p2p-bulk */
+	unsigned row_threads; /* of a team: threads / teams, a multiple of 32 */
+	unsigned vecs;        /* vectors a thread holds of a row */
+	unsigned in_flight;   /* rows in flight per CTA (slots of the unrolled loop) */
+	unsigned stages;      /* row reductions in sequence, + 1 */
+	unsigned smem;        /* bytes of static shared memory */
+	unsigned dynamic;     /* of dynamic shared memory, which a launch has to ask for */
 	unsigned ring_stages,
 	        ring_ranks; /* p2p-bulk: stages of the ring, ranks whose rows are in one */
 	unsigned ring_out;  /* bytes of the staging buffers of results */
@@ -101,8 +103,7 @@ struct cg_plan {
 	bool communicates;        /* has barriers */
 	uint64_t bytes_in_flight; /* in-switch (or peer) loads outstanding per CTA */
 	unsigned est_regs;        /* estimate the shape was chosen with */
-	bool keep_weights; /* there are registers for them: ptxas takes their loads (.nc) out of the
-	                      loop */
+	bool keep_weights;        /* there are registers for them */
 	unsigned sum_ranks;  /* ranks whose addends are in registers at once; 0: the switch sums, or
 	                       nobody */
 	uint32_t xchg_row;   /* bytes of a row that one rank pushes; 0: no exchange buffer */

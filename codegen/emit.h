@@ -87,10 +87,13 @@ struct cg_emit {
 	const struct cg_plan *p; /* &k->plan */
 	struct ptx_fn *f;
 
-	struct ptx_opnd tid, lane, cta, grid;
+	struct ptx_opnd cta_tid, lane, cta, grid;
+	struct ptx_opnd tid, team; /* in the team; which team (NONE: there is one) */
+	struct ptx_opnd turn,
+	        step; /* u32: rows of the team: its first of the rank's, to the next */
 	struct ptx_opnd begin, end; /* u32: the rank's rows among all T (begin NONE: 0) */
 	struct ptx_opnd rank, T;
-	struct ptx_opnd ahead; /* u32: grid * in_flight */
+	struct ptx_opnd ahead; /* u32: step * in_flight */
 	struct ptx_opnd
 	        live; /* predicate: the thread's last vector is in the row; NONE: it always is */
 	struct ptx_opnd lane0, tid0;
@@ -105,9 +108,10 @@ struct cg_emit {
 	struct cg_slot *slot;
 
 	struct ptx_opnd red_out,
-	        red_in;                /* u32 shared addresses: the warp's word, the lane's word */
-	struct ptx_opnd red_has;       /* predicate: the lane has a word; NONE: all have */
-	struct ptx_opnd *acc;          /* by value: two accumulators each */
+	        red_in;          /* u32 shared addresses: the warp's word, the lane's word */
+	struct ptx_opnd red_has; /* predicate: the lane has a word; NONE: all have */
+	struct ptx_opnd **kept;  /* by value: a weight's registers; NULL: it is loaded where used */
+	struct ptx_opnd *acc;    /* by value: two accumulators each */
 	struct ptx_opnd group, groups; /* u32: shared address of the groups' buffer in use; the
 	                                  sum of both buffers' */
 	struct ptx_opnd flag;          /* shared word: the entry barrier's verdict */
@@ -156,6 +160,8 @@ struct ptx_opnd cg_vec_of(const struct ptx_opnd *reg, unsigned n);      /* one, 
 uint8_t cg_vec_mod(unsigned n);
 /* Bytes from a parameter's base to the thread's part of the row. */
 struct ptx_opnd cg_row_offset(struct cg_emit *e, struct cg_row *r, unsigned param);
+/* To the row itself. */
+struct ptx_opnd cg_row_start(struct cg_emit *e, struct ptx_opnd row, unsigned param);
 /* Guards what follows, where needed: the vector is in the row, the lane the first of its group of
  * `ratio` elements. */
 void cg_guard_vec(struct cg_emit *e, unsigned ratio, unsigned vec);
@@ -189,6 +195,12 @@ void cg_load_own_vector(struct cg_emit *e, const struct cg_value *v, struct cg_r
 /* One vector of the addends of ranks [first, first + n), likewise: [rank][register]. */
 void cg_load_addend_vector(struct cg_emit *e, const struct cg_value *v, unsigned vec,
                            unsigned first, unsigned n, struct ptx_opnd *reg);
+/*
+ * Weights do not change while the kernel runs.  Where there are registers for them they are loaded
+ * once, before the kernel waits for anybody: plainly, since ptxas would move loads by .nc to their
+ * use.
+ */
+void cg_keep_weights(struct cg_emit *e);
 void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec);
 void cg_load_uniform(struct cg_emit *e, struct cg_value *v);
 void cg_store_vec(struct cg_emit *e, struct cg_value *v, unsigned vec);
@@ -285,6 +297,7 @@ bool cg_push_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd
 bool cg_push_exit(struct cg_emit *e);
 bool cg_bulk_check(const struct cg_rowprog *rp, const struct cg_plan *p, struct arena *a,
                    struct diags *d);
+bool cg_bulk_fits(const struct cg_plan *p, const struct cg_rowprog *rp);
 bool cg_bulk_plan(struct cg_plan *p, const struct cg_rowprog *rp, struct diags *d);
 bool cg_bulk_entry(struct cg_emit *e, struct ptx_opnd leave);
 bool cg_bulk_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
@@ -299,3 +312,5 @@ uint32_t cg_push_row(const struct cg_rowprog *rp); /* plan.xchg_row */
 void cg_store_vecs(struct cg_emit *e, unsigned level, unsigned vec); /* the level's stores */
 void cg_store_rows(struct cg_emit *e, unsigned level);
 bool cg_emit_kernel(struct cg_emit *e);
+struct ptx_opnd cg_first_row(struct cg_emit *e); /* u32: of the team */
+void cg_row_sync(struct cg_emit *e);             /* the threads of a row meet */

@@ -134,8 +134,8 @@ void cg_group_part(struct cg_emit *e, const struct cg_value *v, unsigned vec)
 	at = ptx_mad(f, PTX_T_u32, at, ptx_imm(4), e->group);
 	cg_red_lanes(e, v->ir->op, v->f[vec], g.part);
 	cg_guard_vec(e, g.part * e->p->elems, vec);
-	ptx_st(f, shared, PTX_T_f32, ptx_at(at, g.at + 4 * (int64_t)vec * e->p->threads / g.part),
-	       v->f[vec]);
+	ptx_st(f, shared, PTX_T_f32,
+	       ptx_at(at, g.at + 4 * (int64_t)vec * e->p->row_threads / g.part), v->f[vec]);
 	ptx_unguard(f);
 }
 
@@ -205,7 +205,7 @@ static void by_warps(struct cg_emit *e, const struct cg_value *v)
 	ptx_guard(f, e->lane0, false);
 	ptx_st(f, shared, PTX_T_f32, ptx_at(at, g.at + 4 * (int64_t)g.ngroups * g.nparts), x);
 	ptx_unguard(f);
-	ptx_put_add(f, PTX_T_u32, n, n, ptx_imm(e->p->threads / 32));
+	ptx_put_add(f, PTX_T_u32, n, n, ptx_imm(e->p->row_threads / 32));
 	ptx_bra(f, again);
 	ptx_place(f, done);
 }

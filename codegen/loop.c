@@ -14,6 +14,15 @@
 #include "codegen/emit.h"
 #include "codegen/wide.h"
 
+void cg_row_sync(struct cg_emit *e)
+{
+	if (e->p->teams == 1)
+		ptx_bar_sync(e->f, ptx_imm(0));
+	else
+		ptx_bar_syncn(e->f, ptx_add(e->f, PTX_T_u32, e->team, ptx_imm(1)),
+		              ptx_imm(e->p->row_threads));
+}
+
 static struct ptx_opnd special(struct cg_emit *e, enum ptx_special s)
 {
 	return ptx_mov(e->f, PTX_T_u32, ptx_spec(s));
@@ -47,24 +56,26 @@ static void set_domain(struct cg_emit *e)
 	e->end = last;
 }
 
-static void prologue(struct cg_emit *e)
+/* A team is to its rows what a CTA of one team is: teams of all CTAs take turns, first teams first. */
+static void set_team(struct cg_emit *e)
+{
+	struct ptx_fn *f = e->f;
+
+	e->tid = e->cta_tid;
+	e->turn = e->cta;
+	e->step = e->grid;
+	if (e->p->teams == 1)
+		return;
+	e->team = ptx_div(f, PTX_T_u32, e->cta_tid, ptx_imm(e->p->row_threads));
+	e->tid = ptx_rem(f, PTX_T_u32, e->cta_tid, ptx_imm(e->p->row_threads));
+	e->turn = ptx_mad(f, PTX_T_u32, e->team, e->grid, e->cta);
+	e->step = ptx_mul(f, PTX_T_u32, e->grid, ptx_imm(e->p->teams));
+}
+
+static void load_addresses(struct cg_emit *e)
 {
 	const struct ir_func *func = e->rp->func;
-	struct ptx_fn *f = e->f;
-	unsigned whole = e->p->threads * (e->p->vecs - 1);
 
-	e->tid = special(e, PTX_TID_X);
-	e->cta = special(e, PTX_CTAID_X);
-	e->grid = special(e, PTX_NCTAID_X);
-	e->lane = ptx_and(f, PTX_T_b32, e->tid, ptx_imm(31));
-	e->lane0 = ptx_setp(f, PTX_EQ, PTX_T_u32, e->lane, ptx_imm(0));
-	e->tid0 = ptx_setp(f, PTX_EQ, PTX_T_u32, e->tid, ptx_imm(0));
-	if (e->p->pdl) /* before all that the kernel before may have written: T, epochs, rows */
-		ptx_gdc_wait(f);
-	set_domain(e);
-	e->ahead = ptx_mul(f, PTX_T_u32, e->grid, ptx_imm(e->p->in_flight));
-	if (whole + e->p->threads > e->rp->nvec)
-		e->live = ptx_setp(f, PTX_LT, PTX_T_u32, e->tid, ptx_imm(e->rp->nvec - whole));
 	e->uc = arena_news(e->a, struct ptx_opnd, func->nparam);
 	e->mc = arena_news(e->a, struct ptx_opnd, func->nparam);
 	e->peer = arena_news(e->a, struct ptx_opnd *, func->nparam);
@@ -75,7 +86,29 @@ static void prologue(struct cg_emit *e)
 		for (unsigned r = 0; r < e->p->tp; r++)
 			e->peer[i][r] = cg_arg_peer(e, CG_ARG_PEERS, i, r);
 	}
+}
+
+static void prologue(struct cg_emit *e)
+{
+	struct ptx_fn *f = e->f;
+	unsigned whole = e->p->row_threads * (e->p->vecs - 1);
+
+	e->cta_tid = special(e, PTX_TID_X);
+	e->cta = special(e, PTX_CTAID_X);
+	e->grid = special(e, PTX_NCTAID_X);
+	set_team(e);
+	e->lane = ptx_and(f, PTX_T_b32, e->cta_tid, ptx_imm(31));
+	e->lane0 = ptx_setp(f, PTX_EQ, PTX_T_u32, e->lane, ptx_imm(0));
+	e->tid0 = ptx_setp(f, PTX_EQ, PTX_T_u32, e->tid, ptx_imm(0));
+	if (whole + e->p->row_threads > e->rp->nvec)
+		e->live = ptx_setp(f, PTX_LT, PTX_T_u32, e->tid, ptx_imm(e->rp->nvec - whole));
+	load_addresses(e);
 	cg_thread_offsets(e);
+	cg_keep_weights(e);
+	if (e->p->pdl) /* before all that the kernel before may have written: T, epochs, rows */
+		ptx_gdc_wait(f);
+	set_domain(e);
+	e->ahead = ptx_mul(f, PTX_T_u32, e->step, ptx_imm(e->p->in_flight));
 	cg_reduce_setup(e);
 	cg_wide_setup(e);
 }
@@ -117,21 +150,20 @@ static bool issues_at(const struct cg_emit *e, unsigned level)
 	return false;
 }
 
-/* The CTA's first row. */
-static struct ptx_opnd first_row(struct cg_emit *e)
+struct ptx_opnd cg_first_row(struct cg_emit *e)
 {
-	return e->begin.kind ? ptx_add(e->f, PTX_T_u32, e->begin, e->cta) : e->cta;
+	return e->begin.kind ? ptx_add(e->f, PTX_T_u32, e->begin, e->turn) : e->turn;
 }
 
 static void fill_pipeline(struct cg_emit *e)
 {
-	struct ptx_opnd row = first_row(e);
+	struct ptx_opnd row = cg_first_row(e);
 
 	for (unsigned s = 0; s < e->p->in_flight; s++) {
 		ptx_comment(e->f, s ? NULL : "the first rows");
 		issue(e, &e->slot[s], -1, row);
 		if (s + 1 < e->p->in_flight)
-			row = ptx_add(e->f, PTX_T_u32, row, e->grid);
+			row = ptx_add(e->f, PTX_T_u32, row, e->step);
 	}
 }
 
@@ -168,11 +200,11 @@ static void store_fixed(struct cg_emit *e)
 	if (!any)
 		return;
 	skip = ptx_label_new(e->f, "rows_only");
-	others = ptx_setp(e->f, PTX_NE, PTX_T_u32, e->cta, ptx_imm(0));
+	others = ptx_setp(e->f, PTX_NE, PTX_T_u32, e->turn, ptx_imm(0));
 	ptx_guard(e->f, others, false);
 	ptx_bra(e->f, skip);
 	ptx_unguard(e->f);
-	cg_row_set(&e->row, e->cta);
+	cg_row_set(&e->row, e->turn);
 	for (unsigned vec = 0; vec < e->p->vecs; vec++) {
 		for (unsigned pair = 0; pair < e->p->elems / 2; pair++)
 			cg_eval_pair(e, CG_FIXED_LEVEL, vec, pair);
@@ -290,7 +322,7 @@ static void let_next_start(struct cg_emit *e, struct ptx_opnd row)
 static bool emit_loop(struct cg_emit *e, struct ptx_opnd leave)
 {
 	struct ptx_fn *f = e->f;
-	struct ptx_opnd row = ptx_mov(f, PTX_T_u32, first_row(e));
+	struct ptx_opnd row = ptx_mov(f, PTX_T_u32, cg_first_row(e));
 	struct ptx_opnd again = ptx_label_new(f, "rows"), done = ptx_label_new(f, "done");
 
 	ptx_place(f, again);
@@ -313,7 +345,7 @@ static bool emit_loop(struct cg_emit *e, struct ptx_opnd leave)
 			emit_level(e, &e->slot[s], l);
 		if (e->ops->row_end && !e->ops->row_end(e))
 			return false;
-		ptx_put_add(f, PTX_T_u32, row, row, e->grid);
+		ptx_put_add(f, PTX_T_u32, row, row, e->step);
 	}
 	ptx_bra(f, again);
 	ptx_place(f, done);

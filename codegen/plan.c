@@ -21,6 +21,7 @@
 #define POLL_MARGIN      16 /* where several ranks are polled at once */
 #define MANY_PEERS       6  /* beyond CG_MAX_ADDENDS ranks, of which one more group is loaded */
 #define MARGIN           8  /* left free when there is a choice */
+#define MAX_TEAMS        4
 #define WIDE_THREADS     512
 #define PAIR_MARGIN      4  /* the same, where two CTAs are to share an SM */
 #define WIDE_MARGIN      16 /* with more elements a thread ptxas keeps more in flight */
@@ -39,6 +40,8 @@ static void set_shape(struct cg_plan *p, const struct cg_rowprog *rp, const stru
 	if (p->threads > p->target->max_threads)
 		p->threads = p->target->max_threads;
 	p->vecs = ceil_div(rp->nvec, p->threads);
+	p->row_threads = p->threads;
+	p->teams = p->per_sm = 1;
 }
 
 /* Registers a thread may use so that one CTA fits into an SM: warps are dealt to four partitions,
@@ -48,6 +51,21 @@ static unsigned reg_limit(const struct cg_plan *p, unsigned ctas)
 	unsigned r = p->target->regs_per_sm / 4 / 32 / ceil_div(ctas * p->threads / 32, 4) / 8 * 8;
 
 	return r < p->target->max_regs_per_thread ? r : p->target->max_regs_per_thread;
+}
+
+/* As many teams of threads as fit into a block, each with rows of its own; the registers left to a
+ * thread. */
+static unsigned set_teams(struct cg_plan *p, const struct cg_rowprog *rp)
+{
+	unsigned n = p->target->max_threads / p->row_threads;
+
+	n = n < MAX_TEAMS ? n : MAX_TEAMS;
+	while (n > 1 && (p->est_regs + PAIR_MARGIN > reg_limit(p, n) || cg_group_bytes(rp)))
+		n--;
+	for (p->teams = n; p->teams > 1 && !cg_bulk_fits(p, rp);)
+		n = --p->teams;
+	p->threads = n * p->row_threads;
+	return reg_limit(p, 1);
 }
 
 /* Registers of a summed value's addends. */
@@ -207,9 +225,10 @@ static uint64_t row_bytes(const struct cg_plan *p, const struct cg_rowprog *rp)
 
 static unsigned smem_bytes(const struct cg_plan *p, const struct cg_rowprog *rp)
 {
-	unsigned warps = p->threads / 32;
+	unsigned warps = p->row_threads / 32;
 
-	return (warps > 1 ? 2 * cg_reduce_buffer(rp->max_nrow, warps) : 0) + cg_group_bytes(rp) +
+	return (warps > 1 ? 2 * p->teams * cg_reduce_buffer(rp->max_nrow, warps) : 0) +
+	       cg_group_bytes(rp) +
 	       (p->xchg_row       ? 8
 	        : p->communicates ? 4
 	                          : 0);
@@ -379,6 +398,7 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 {
 	uint64_t bytes;
 	unsigned want, limit, ranks;
+	bool tight;
 
 	*p = (struct cg_plan){.order = o->order,
 	                      .tp = o->tp,
@@ -403,8 +423,8 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	p->in_flight = want < 1 ? 1 : want > MAX_IN_FLIGHT ? MAX_IN_FLIGHT : want;
 	if (p->xchg_row) /* what takes time is the way, and other CTAs of the SM use it */
 		p->in_flight = want = 1;
-	if (cg_ops(p)->plan && p->in_flight > 2) /* the ring has the rows; what is left is small */
-		p->in_flight = 2;
+	if (cg_ops(p)->plan) /* the ring has the rows; what is left is small */
+		p->in_flight = want = 1;
 	if (o->in_flight)
 		p->in_flight = o->in_flight;
 	while (estimate(p, rp) + MARGIN > limit && p->in_flight > 1 && !o->in_flight)
@@ -414,6 +434,8 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	while (estimate(p, rp) + (p->xchg_row ? POLL_MARGIN : MARGIN) > limit && p->sum_ranks > 1)
 		p->sum_ranks = (p->sum_ranks + 1) / 2;
 	p->est_regs = estimate(p, rp);
+	if (cg_ops(p)->plan && p->threads <= WIDE_THREADS)
+		limit = set_teams(p, rp);
 	p->smem = smem_bytes(p, rp);
 	if (!check_static(p, rp, d))
 		return false;
@@ -421,11 +443,12 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 		p->sum_ranks = ranks;
 		return plan_wide(p, rp, limit, a, d);
 	}
-	p->per_sm = p->xchg_row && p->threads <= WIDE_THREADS &&
-	                            p->est_regs + PAIR_MARGIN <= reg_limit(p, 2)
-	                    ? 2
-	                    : 1;
-	p->keep_weights = p->est_regs + weight_regs(p, rp) + MARGIN <= limit;
+	if (p->xchg_row && p->threads <= WIDE_THREADS &&
+	    p->est_regs + PAIR_MARGIN <= reg_limit(p, 2))
+		p->per_sm = 2;
+	tight = p->teams > 1 || p->per_sm > 1;
+	p->keep_weights = p->est_regs + weight_regs(p, rp) + (tight ? 0 : MARGIN) <=
+	                  reg_limit(p, p->per_sm) + (tight ? PAIR_MARGIN : 0);
 	p->bytes_in_flight = row_bytes(p, rp) * p->in_flight;
 	if (cg_ops(p)->plan && !cg_ops(p)->plan(p, rp, d))
 		return false;
@@ -445,6 +468,16 @@ unsigned cg_grid(const struct cg_plan *p, uint64_t T, unsigned ctas)
 	n = n < rows ? n : rows;
 	n = n < p->max_ctas ? n : p->max_ctas;
 	return n ? (unsigned)n : 1;
+}
+
+static void print_block(const struct cg_plan *p, struct strbuf *out)
+{
+	strbuf_printf(out, "  block %u threads", p->threads);
+	if (p->teams > 1)
+		strbuf_printf(out, " in %u teams", p->teams);
+	strbuf_printf(
+	        out, " x %u vectors x %u elements, %u rows in flight (%llu bytes), %u stages\n",
+	        p->vecs, p->elems, p->in_flight, (unsigned long long)p->bytes_in_flight, p->stages);
 }
 
 static void print_params(const struct cg_kernel *k, struct strbuf *out)
@@ -493,11 +526,7 @@ void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
 	              p->xchg_row       ? "data are the flags"
 	              : p->communicates ? "barriers at entry and exit"
 	                                : "no communication");
-	strbuf_printf(out,
-	              "  block %u threads x %u vectors x %u elements, %u rows in flight (%llu "
-	              "bytes), %u stages\n",
-	              p->threads, p->vecs, p->elems, p->in_flight,
-	              (unsigned long long)p->bytes_in_flight, p->stages);
+	print_block(p, out);
 	if (p->sum_ranks)
 		strbuf_printf(out, "  sums in order of ranks, %u of %u at a time\n", p->sum_ranks,
 		              p->tp);
@@ -513,9 +542,8 @@ void cg_print_plan(const struct cg_kernel *k, struct strbuf *out)
 		              p->ahead, p->parked, p->dynamic, p->vecs - p->parked);
 	else if (p->dynamic)
 		strbuf_printf(out,
-		              "  ring of %u stages x %u ranks, results staged in %u bytes: %u "
-		              "bytes of dynamic "
-		              "shared memory\n",
+		              "  ring of %u stages x %u ranks, results staged in %u bytes, each "
+		              "team: %u bytes of dynamic shared memory\n",
 		              p->ring_stages, p->ring_ranks, p->ring_out, p->dynamic);
 	strbuf_printf(out, "  shared memory %u bytes, at most %u CTAs, about %u registers\n",
 	              p->smem, p->max_ctas, p->est_regs);

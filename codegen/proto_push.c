@@ -92,7 +92,7 @@ struct ptx_opnd cg_push_row_at(struct cg_emit *e, const struct cg_value *v, stru
 int64_t cg_push_vec_at(const struct cg_emit *e, const struct cg_value *v, unsigned vec)
 {
 	return (int64_t)CG_XCHG_HEAD + value_offset(e->rp, v) +
-	       (int64_t)vec * e->p->threads * vec_bytes(e->rp, v);
+	       (int64_t)vec * e->p->row_threads * vec_bytes(e->rp, v);
 }
 
 bool cg_push_own_apart(const struct cg_emit *e)
@@ -211,7 +211,7 @@ static bool judge_state(struct cg_emit *e, struct cg_push *p)
 	                zero = ptx_mov(f, PTX_T_u32, ptx_imm(0));
 	struct cg_failure x = {.ws = p->ws, .peer = e->rank, .expected = p->need};
 
-	others = ptx_setp(f, PTX_NE, PTX_T_u32, e->tid, ptx_imm(e->p->threads > 32 ? 32 : 0));
+	others = ptx_setp(f, PTX_NE, PTX_T_u32, e->tid, ptx_imm(e->p->row_threads > 32 ? 32 : 0));
 	ptx_guard(f, others, false);
 	ptx_bra(f, join);
 	ptx_unguard(f);
@@ -519,8 +519,8 @@ void cg_push_clear(struct cg_emit *e)
 	ptx_bra(f, done);
 	ptx_unguard(f);
 	ptx_st(f, mod, PTX_T_b32, ptx_at(at, 0), ptx_vec_of(fill, 4));
-	ptx_put_add(f, PTX_T_u32, piece, piece, ptx_imm(e->p->threads));
-	ptx_put_add(f, PTX_T_s64, at, at, ptx_imm(16 * (int64_t)e->p->threads));
+	ptx_put_add(f, PTX_T_u32, piece, piece, ptx_imm(e->p->row_threads));
+	ptx_put_add(f, PTX_T_s64, at, at, ptx_imm(16 * (int64_t)e->p->row_threads));
 	ptx_bra(f, again);
 	ptx_place(f, done);
 }

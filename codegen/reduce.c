@@ -35,7 +35,7 @@ static unsigned pow2_ceil(unsigned n)
 
 static unsigned nwarps(const struct cg_emit *e)
 {
-	return e->p->threads / 32;
+	return e->p->row_threads / 32;
 }
 
 unsigned cg_reduce_buffer(unsigned n, unsigned warps)
@@ -55,8 +55,10 @@ void cg_reduce_setup(struct cg_emit *e)
 	if (!buffer || warps < 2)
 		return;
 	/* Aligned to both buffers together, so that one bit of the address selects the buffer. */
-	red = ptx_var_add(f, PTX_SHARED, PTX_T_f32, 2 * buffer, buffer / 2, "red");
+	red = ptx_var_add(f, PTX_SHARED, PTX_T_f32, 2 * buffer, e->p->teams * buffer / 2, "red");
 	base = ptx_mov(f, PTX_T_u32, red);
+	if (e->p->teams > 1)
+		base = ptx_mad(f, PTX_T_u32, e->team, ptx_imm(2 * buffer), base);
 	word = ptx_shl(f, PTX_T_b32, ptx_shr(f, PTX_T_u32, e->tid, ptx_imm(5)), ptx_imm(2));
 	e->red_out = ptx_add(f, PTX_T_u32, base, word);
 	word = ptx_and(f, PTX_T_b32, e->lane, ptx_imm(span - 1));
@@ -275,7 +277,7 @@ static void across_warps(struct cg_emit *e, unsigned level)
 			butterfly(e, r, v->f[0], pow2_ceil(nwarps(e)));
 		}
 		if (pass == 0)
-			ptx_bar_sync(f, ptx_imm(0));
+			cg_row_sync(e);
 	}
 }
 
