@@ -447,8 +447,9 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 	    p->est_regs + PAIR_MARGIN <= reg_limit(p, 2))
 		p->per_sm = 2;
 	tight = p->teams > 1 || p->per_sm > 1;
-	p->keep_weights = p->est_regs + weight_regs(p, rp) + (tight ? 0 : MARGIN) <=
-	                  reg_limit(p, p->per_sm) + (tight ? PAIR_MARGIN : 0);
+	p->keep_weights = p->tp <= CG_MAX_ADDENDS &&
+	                  p->est_regs + weight_regs(p, rp) + (tight ? 0 : MARGIN) <=
+	                          reg_limit(p, p->per_sm) + (tight ? PAIR_MARGIN : 0);
 	p->bytes_in_flight = row_bytes(p, rp) * p->in_flight;
 	if (cg_ops(p)->plan && !cg_ops(p)->plan(p, rp, d))
 		return false;

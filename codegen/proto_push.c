@@ -569,6 +569,7 @@ bool cg_push_exit(struct cg_emit *e)
 
 	ptx_comment(f, "the state moves on");
 	skip_without_rows(e, skip);
+	ptx_bar_sync(f, ptx_imm(0));
 	ptx_guard(f, e->tid0, true);
 	ptx_bra(f, skip);
 	ptx_unguard(f);

@@ -93,6 +93,8 @@ static bool publishes(const struct lint_fn *f, uint32_t i, uint64_t *roots)
 		return x->mod.order != PTX_ACQUIRE && x->mod.scope >= PTX_GPU;
 	if (!lint_access(f, i, &a) || a.kind == LINT_LOAD || !a.strong || a.scope < PTX_GPU)
 		return false;
+	if (x->mod.vec > 2 && !a.release)
+		return false; /* data that are their own flags: they say nothing of others */
 	*roots = lint_opnd(f, &x->o[a.opnd]).roots;
 	return a.release || a.scope == PTX_SYS;
 }

@@ -44,6 +44,16 @@ static struct ptx_insn *after(struct ptx_fn *f, const struct ptx_insn *from, mat
 	return NULL;
 }
 
+/* The last that matches before `to`; NULL: none, or to is NULL. */
+static struct ptx_insn *before(struct ptx_fn *f, const struct ptx_insn *to, match_fn *match)
+{
+	struct ptx_insn *last = NULL;
+
+	for (int n = 0; to && nth(f, match, n) && nth(f, match, n) < to; n++)
+		last = nth(f, match, n);
+	return last;
+}
+
 static bool drop(struct ptx_fn *f, struct ptx_insn *i)
 {
 	uint32_t at;
@@ -136,13 +146,15 @@ static bool replace_imm(struct ptx_insn *i, int64_t from, int64_t to)
 #define MATCH(name, condition) \
 	static bool name(const struct ptx_fn *f, const struct ptx_insn *i) { (void)f; return condition; }
 
+/* Rows may be beyond the last; a weight is there. */
+MATCH(is_own_row,    i->guard)
 MATCH(is_spin,       i->op == PTX_bra && i->guard && i->o[0].kind == PTX_LAB && f->label[i->o[0].reg[0]].at <= (uint32_t)(i - f->insn))
 MATCH(is_arrive,     i->op == PTX_mm_st && i->type == PTX_T_b64)
 MATCH(is_broadcast,  i->op == PTX_mm_st && i->type != PTX_T_b64 && i->mod.vec)
 MATCH(is_sum,        i->op == PTX_mm_ld)
-MATCH(is_row_load,   i->op == PTX_ld && i->mod.space == PTX_GLOBAL && !i->mod.nc && i->mod.vec)
+MATCH(is_row_load,   i->op == PTX_ld && i->mod.space == PTX_GLOBAL && !i->mod.nc && i->mod.vec && is_own_row(f, i))
 MATCH(is_row_store,  i->op == PTX_st && i->mod.space == PTX_GLOBAL && i->mod.vec)
-MATCH(is_weight,     i->op == PTX_ld && i->mod.space == PTX_GLOBAL && i->mod.nc && i->mod.vec)
+MATCH(is_weight,     i->op == PTX_ld && i->mod.space == PTX_GLOBAL && !i->mod.nc && i->mod.vec && !is_own_row(f, i))
 MATCH(is_barrier,    i->op == PTX_bar_sync)
 MATCH(is_round,      i->op == PTX_cvt2)
 MATCH(is_shuffle,    i->op == PTX_shfl)
@@ -265,7 +277,7 @@ static bool rounding_dropped(struct ptx_fn *f)
 
 static bool output_truncated(struct ptx_fn *f)
 {
-	struct ptx_insn *i = after(f, nth(f, is_weight, 0), is_round);
+	struct ptx_insn *i = before(f, nth(f, is_broadcast, 0), is_round);
 
 	if (!i)
 		return false;
@@ -358,7 +370,7 @@ static bool element_not_counted(struct ptx_fn *f)
 
 static bool weight_not_applied(struct ptx_fn *f)
 {
-	struct ptx_insn *i = after(f, nth(f, is_weight, 0), is_mul);
+	struct ptx_insn *i = before(f, nth(f, is_broadcast, 0), is_mul);
 
 	if (!i)
 		return false;

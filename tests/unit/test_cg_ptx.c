@@ -54,8 +54,9 @@ static void every_row_is_loaded_and_stored_once(void **state)
 	unsigned once = k->plan.vecs * k->plan.in_flight;
 
 	assert_int_equal(count(k, PTX_mm_ld, false), 2 * once);
-	assert_int_equal(count(k, PTX_ld, false), 2 * once); /* the residual */
-	assert_int_equal(count(k, PTX_ld, true), once);      /* the weight */
+	/* the residual; and the weight, once for all rows */
+	assert_int_equal(count(k, PTX_ld, false), 2 * once + k->plan.vecs);
+	assert_int_equal(count(k, PTX_ld, true), 0);
 	assert_int_equal(count(k, PTX_st, false), once);
 	assert_int_equal(count(k, PTX_mm_st, false), once);
 }
@@ -83,8 +84,8 @@ static void loads_are_issued_right_before_the_barrier(void **state)
 			order[n++] = c;
 	}
 	order[n] = 0;
-	/* entry barrier, four rows to start with, four slots, exit barrier */
-	assert_string_equal(order, "BLlLlLlLl"
+	/* the weight, entry barrier, four rows to start with, four slots, exit barrier */
+	assert_string_equal(order, "lBLlLlLlLl"
 	                           "RLlBY"
 	                           "RLlBY"
 	                           "RLlBY"
