@@ -464,7 +464,10 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 unsigned cg_grid(const struct cg_plan *p, uint64_t T, unsigned ctas)
 {
 	uint64_t rows = p->own_rows ? T / p->tp + (T % p->tp != 0) : T;
-	uint64_t n = ctas ? ctas : p->xchg_row ? SMS * p->per_sm : 64;
+	uint64_t n = ctas                              ? ctas
+	             : p->xchg_row || !p->communicates ? SMS * p->per_sm
+	             : p->ring_stages                  ? 12
+	                                               : 64;
 
 	n = n < rows ? n : rows;
 	n = n < p->max_ctas ? n : p->max_ctas;

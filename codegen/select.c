@@ -8,45 +8,45 @@
 #include <string.h>
 
 /*
- * Of a class of targets.  sm_90: measured on two H200s over NVLink 4, medians: 322 GB/s pushing
- * (push probe, 8 MiB in 30.5 us), 335 two-shot, 88 GB/s in and out of an SM, 4.1 TB/s of a norm
- * kernel, 2.2 us of a kernel alone.  Multimem was not measured: 386 GB/s is the most that NCCL's
- * model says its switch kernels reach on Hopper.  The other classes are that, scaled by data
- * sheets and by what NCCL's model has for Blackwell (latency x 2.5, bandwidth x 2): a model's.
+ * Of a class of targets.  sm_90: measured with kernels of ours on two H200s over NVLink 4, medians:
+ * 345 GB/s pushing (8 to 64 MiB), 335 two-shot, 4.1 TB/s of a norm kernel.  Multimem was not
+ * measured: 386 GB/s is the most that NCCL's model says its switch kernels reach on Hopper.  The
+ * other classes are that, scaled by data sheets and by what NCCL's model has for Blackwell (latency
+ * x 2.5, bandwidth x 2): a model's.
  */
 struct machine {
-	unsigned sm;                    /* the least of the class */
-	double latency;                 /* times that of sm_90 */
-	double push, shot, multicast;   /* GB/s of a rank, each way */
-	double sm_gbs, hbm_gbs, l2_mib; /* an SM's port; memory; what stays off it */
+	unsigned sm;                  /* the least of the class */
+	double latency, port;         /* times that of sm_90: latency; GB/s of an SM */
+	double push, shot, multicast; /* GB/s of a rank, each way */
+	double hbm_gbs, l2_mib;       /* memory; what stays off it */
 };
 /* clang-format off */
 static const struct machine machines[] = {
-	/* sm  latency push  shot  multicast  SM   HBM   L2 */
-	{  80, 1.2,    215,  224,    0,       60, 1600,  40},
-	{  90, 1.0,    322,  335,  386,       88, 4100,  50},
-	{ 100, 2.5,    644,  670,  772,      110, 6800, 126},
-	{ 120, 1.5,     48,   50,   50,       88, 1500,  96},
+	/* sm  latency port  push  shot  multicast HBM   L2 */
+	{  80, 1.2,    0.70, 230,  224,    0,     1600,  40},
+	{  90, 1.0,    1.00, 345,  335,  386,     4100,  50},
+	{ 100, 2.5,    1.25, 690,  670,  772,     6800, 126},
+	{ 120, 1.5,    1.00,  50,   50,   50,     1500,  96},
 };
 
 /*
- * Of a protocol, in us at two ranks and for each rank more.  push and p2p-twoshot: fitted to the
- * probes (push 5.5 us at one row; two-shot 9.3 at few rows, two barriers and dependent loads).  The
- * rest is a model's: NCCL's has one latency for two-shot by peers and by the switch; the steps for
- * each rank are a guess at one more store in sequence.  p2p-bulk: 12.6 us at 16 rows.
+ * Of a protocol: us at two ranks and for each rank more, and GB/s in and out of an SM.  push, p2p-twoshot
+ * and p2p-bulk at two ranks: fitted to kernels of ours on two H200s (an SM's rate at 8 CTAs and 16384
+ * or 1024 rows).  The rest is a model's: NCCL's has one latency for two-shot by peers and by the
+ * switch; the steps for each rank are a guess at one more store in sequence.
  * Bytes are in units of a row's S (sums), G (gathers), L (local): see `load`.
  */
 static const struct prior {
 	const char *name;
-	double base, rank;
+	double base, rank, sm_gbs;
 } priors[] = {
-	{"push",        5.2, 0.30},
-	{"mm-push",     5.2, 0.05},
-	{"p2p-twoshot", 9.3, 0.25},
-	{"p2p-bulk",   11.8, 0.25},
-	{"mm-twoshot",  9.3, 0.05},
-	{"mm-oneshot",  8.8, 0.05},
-	{"local",       2.2, 0.00},
+	{"push",        5.2, 0.30, 43},
+	{"mm-push",     5.2, 0.05, 43},
+	{"p2p-twoshot", 8.3, 0.25, 67},
+	{"p2p-bulk",   11.5, 0.25, 90},
+	{"mm-twoshot",  8.3, 0.05, 88},
+	{"mm-oneshot",  7.8, 0.05, 88},
+	{"local",       2.2, 0.00, 53},
 };
 
 static const struct pick {
@@ -65,13 +65,14 @@ static const struct pick {
 };
 
 /* Without T, the first that can; all rows last.  `local` can where nothing else is needed. */
-static const char *const for_many[] = {"local", "mm-twoshot", "p2p-twoshot", "p2p-bulk", "mm-push", "push", "mm-oneshot"};
+static const char *const for_many[] = {"local", "mm-twoshot", "p2p-bulk", "p2p-twoshot", "mm-push", "push", "mm-oneshot"};
 static const unsigned grids[] = {1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 /* clang-format on */
 
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
-#define SLACK    1.025
-#define MIB      1048576.0
+#define COUNT(x)     (sizeof(x) / sizeof((x)[0]))
+#define SLACK        1.025
+#define LARGE_BUFFER 1.25 /* of L2 */
+#define MIB          1048576.0
 
 static const struct machine *machine_of(const struct cg_case *c)
 {
@@ -102,8 +103,8 @@ static double softplus(double x)
 	return x > 30 ? x : log1p(exp(x));
 }
 
-struct load {                             /* bytes of T rows, on one rank */
-	double link, sm, hbm, spill, gbs; /* spill: memory traffic that nothing hides */
+struct load {                              /* bytes of T rows, on one rank */
+	double link, sm, hbm, beyond, gbs; /* beyond: of a large buffer; gbs: of the link */
 };
 
 /* doc/protocols.md has these sums in words. */
@@ -112,7 +113,7 @@ static struct load load_of(const struct cg_case *c, const struct machine *m, enu
 {
 	const struct cg_protocol_info *q = &cg_protocol_info[p];
 	double S = (double)c->row.sums, G = (double)c->row.gathers, L = (double)c->row.local;
-	double R = c->tp, share = T / R, pushed = 3 * R * S * T, rest;
+	double R = c->tp, share = T / R, beyond;
 	bool mc = q->memory == CG_SYM_MULTICAST;
 
 	if (p == CG_LOCAL)
@@ -126,11 +127,12 @@ static struct load load_of(const struct cg_case *c, const struct machine *m, enu
 	if (p == CG_MM_ONESHOT)
 		return (struct load){T * R * S, T * (S + G + L), T * (R * S + G + L), 0,
 		                     m->multicast};
-	/* Three thirds are written, polled and cleared in turn: what L2 does not hold goes to
-	 * memory. */
-	rest = larger(0, 1 - m->l2_mib * MIB / larger(pushed, 1));
-	return (struct load){T * (R - 1) * S, T * (S + S * (mc ? 1 : R) + 2 * R * S + G + L),
-	                     T * (S + G + L), pushed * rest, mc ? m->multicast : m->push};
+	/* By peers its own addends do not go by way of the buffer.  Three thirds are written, polled
+	 * and cleared in turn: what L2 does not hold is not free, if not for this kernel. */
+	R = mc ? R : R - 1;
+	beyond = larger(0, 3 * R * S * T - LARGE_BUFFER * m->l2_mib * MIB);
+	return (struct load){T * (c->tp - 1.0) * S, T * (S + S * (mc ? 1 : R) + 2 * R * S + G + L),
+	                     T * (S + G + L), beyond, mc ? m->multicast : m->push};
 }
 
 double cg_cost(const struct cg_case *c, enum cg_protocol p, uint64_t T, unsigned ctas)
@@ -143,8 +145,8 @@ double cg_cost(const struct cg_case *c, enum cg_protocol p, uint64_t T, unsigned
 	if (!k)
 		return INFINITY;
 	us = l.gbs > 0 ? l.link / (l.gbs * 1e3) : INFINITY;
-	us = larger(us, l.sm / (m->sm_gbs * 1e3 * (ctas ? ctas : 1)));
-	us = larger(us, l.hbm / (m->hbm_gbs * 1e3)) + l.spill / (m->hbm_gbs * 1e3);
+	us = larger(us, l.sm / (k->sm_gbs * m->port * 1e3 * (ctas ? ctas : 1)));
+	us = larger(us, l.hbm / (m->hbm_gbs * 1e3)) + l.beyond / (m->hbm_gbs * 1e3);
 	return (k->base + k->rank * more) * m->latency + softplus(us - 1);
 }
 
@@ -206,14 +208,20 @@ static struct cg_choice select_unmeasured(const struct cg_case *c, uint64_t T, i
 		best.source = k->measured ? k->note : NULL;
 		return best;
 	}
-	for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++) {
-		struct cg_choice x;
+	for (int pass = 0; pass < 2; pass++) {
+		double least = best.us;
 
-		if (!candidate(c, (enum cg_protocol)p) || !has_rows((enum cg_protocol)p, rows))
-			continue;
-		x = choice_of(c, (enum cg_protocol)p, rows, T);
-		if (x.us < best.us)
-			best = x;
+		for (int p = CG_AUTO + 1; p < CG_NPROTOCOLS; p++) {
+			struct cg_choice x;
+
+			if (!candidate(c, (enum cg_protocol)p) ||
+			    !has_rows((enum cg_protocol)p, rows))
+				continue;
+			x = choice_of(c, (enum cg_protocol)p, rows, T);
+			/* then, of those that are as good, the one with the fewest CTAs */
+			if (pass ? x.us <= SLACK * least && x.ctas < best.ctas : x.us < best.us)
+				best = x;
+		}
 	}
 	return best;
 }

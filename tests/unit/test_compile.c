@@ -277,14 +277,14 @@ static void auto_chooses_as_the_program_does(void **state)
 		const char *form, *target, *want;
 	} cases[] = {
 	        {spec, PLAIT_YES, 0, 8, NULL, NULL, "mm-twoshot"},
-	        {spec, PLAIT_NO, 0, 8, NULL, NULL, "p2p-twoshot"},
+	        {spec, PLAIT_NO, 0, 8, NULL, NULL, "p2p-bulk"},
 	        {spec, PLAIT_AUTO, 0, 8, NULL, "sm_80", "p2p-twoshot"},
 	        {spec, PLAIT_YES, 1, 8, NULL, NULL, "mm-push"},
 	        {spec, PLAIT_NO, 1, 8, NULL, NULL, "push"},
 	        {spec, PLAIT_NO, 1, 8, "own", NULL, "p2p-twoshot"},
 	        {spec, PLAIT_NO, 0, 8, "all", NULL, "push"},
 	        {spec, PLAIT_YES, 0, 1, NULL, NULL, "local"},
-	        {fixed, PLAIT_YES, 0, 8, NULL, NULL, "p2p-twoshot"},
+	        {fixed, PLAIT_YES, 0, 8, NULL, NULL, "p2p-bulk"},
 	        {fixed, PLAIT_YES, 1, 8, NULL, NULL, "mm-push"},
 	};
 
@@ -307,7 +307,7 @@ static void auto_chooses_as_the_program_does(void **state)
 	}
 	o = options(spec);
 	assert_int_equal(setenv("PLAIT_MULTICAST", "0", 1), 0);
-	assert_string_equal(gets(&o, 0), "p2p-twoshot");
+	assert_string_equal(gets(&o, 0), "p2p-bulk");
 	o.multicast = PLAIT_YES;
 	assert_string_equal(gets(&o, 0), "mm-twoshot");
 	unsetenv("PLAIT_MULTICAST");
