@@ -69,28 +69,34 @@ static const char *target_of(const plait_comm *c)
 }
 
 /* SMs of a rank: several ranks may share a GPU, whose CTAs have to run at the same time. */
-static unsigned sms_of(const plait_comm *c)
+static unsigned sms_of(const plait_comm *c, bool *shared)
 {
 	unsigned least = CG_MAX_CTAS;
 
+	*shared = false;
 	for (unsigned r = 0; r < c->size; r++) {
 		unsigned sharing = 0, each;
 
 		for (unsigned q = 0; q < c->size; q++)
 			sharing +=
 			        !memcmp(c->rank[q].uuid, c->rank[r].uuid, sizeof c->rank[r].uuid);
+		*shared |= sharing > 1;
 		each = (unsigned)c->rank[r].sms / sharing;
 		least = each < least ? each : least;
 	}
 	return least ? least : 1;
 }
 
-/* A grid that is larger could wait for CTAs that cannot start. */
+/*
+ * A grid that is larger could wait for CTAs that cannot start.  Where ranks share a GPU, CTAs of
+ * different kernels are on it at once: small ones, a few an SM, may lie about so that no SM is left for
+ * a large one of another rank.  With no more CTAs than SMs there always is one.
+ */
 unsigned rt_stage_grid(const plait_stage *s, const struct rt_kernel *k, uint64_t rows,
                        unsigned wish)
 {
 	unsigned n = cg_grid(&k->plan, rows, wish);
-	unsigned most = s->sms * (k->plan.per_sm ? k->plan.per_sm : 1);
+	unsigned most = s->sms * (s->shared || !k->plan.per_sm ? 1 : k->plan.per_sm);
 
 	return n < most ? n : most;
 }
@@ -320,7 +326,7 @@ static enum plait_status take_options(struct making *k, const struct plait_stage
 	        .rows_in_memory = k->o.rows_in_memory,
 	        .max_rows = k->o.max_rows,
 	};
-	k->s->sms = sms_of(k->c);
+	k->s->sms = sms_of(k->c, &k->s->shared);
 	k->s->rows_in_memory = k->o.rows_in_memory;
 	return PLAIT_OK;
 }

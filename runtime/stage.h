@@ -21,6 +21,7 @@ struct plait_stage {
 	struct rt_loaded *loaded; /* [nvariant][comm->nlocal] */
 	uint32_t **element;       /* [unit][parameter]: bytes of an element */
 	bool dependent, rows_in_memory;
+	bool shared;  /* ranks share a GPU */
 	unsigned sms; /* of a rank alone, on every rank: those of a GPU by the ranks on it */
 	pthread_mutex_t lock; /* of comm->error and of what is held, when ranks are launched by
 	                               threads of their own */

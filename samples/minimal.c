@@ -192,7 +192,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "minimal: %s\n", plait_comm_error(c));
 	} else {
 		plait_comm_info(c, &info);
-		fputs(info.why, stdout);
+		printf("%s\n", info.why);
 		code = run(c, T ? T : 1);
 	}
 	plait_comm_free(c);

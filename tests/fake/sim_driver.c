@@ -118,7 +118,7 @@ static cu_result device_name(char *s, int n, cu_device d)
 static cu_result device_uuid(struct cu_uuid *u, cu_device d)
 {
 	CALL();
-	memset(u, d + 1, sizeof *u);
+	memset(u, drv.o.one_gpu ? 1 : d + 1, sizeof *u);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 struct sim_driver_options {
 	unsigned gpus;
 	bool multicast;
+	bool one_gpu;           /* the ranks are said to be on one, though each has its memory */
 	struct sim_options sim; /* ranks is set to gpus */
 };
 

@@ -28,6 +28,7 @@ enum { X, RESIDUAL, GAMMA, Y, NOPERAND };
 
 struct fixture {
 	struct arena arena;
+	bool one_gpu;
 	struct sim_driver *d;
 	plait_comm *c;
 	plait_stage *s;
@@ -49,7 +50,7 @@ static const char *no_variable(void *ctx, const char *name)
 /* A driver and a communicator of all its GPUs. */
 static void begin_by(struct fixture *f, bool multicast, enum plait_transport at_most)
 {
-	struct sim_driver_options o = {.gpus = GPUS, .multicast = multicast};
+	struct sim_driver_options o = {.gpus = GPUS, .multicast = multicast, .one_gpu = f->one_gpu};
 	struct plait_comm_options co = PLAIT_COMM_OPTIONS_INIT;
 	struct rt_hooks h = {.env = no_variable};
 
@@ -495,6 +496,28 @@ static void launches_allocate_load_and_wait_for_nothing(void **state)
 	run(f);
 }
 
+/* 132 SMs; kernels that push are made for two CTAs an SM. */
+static void a_grid_is_no_larger_than_what_runs_at_once(void **state)
+{
+	struct fixture *f = *state;
+	const unsigned most[] = {CG_MAX_CTAS, 132 / GPUS};
+
+	f->o.compile.protocol = "push";
+	f->o.compile.kernel = "add_norm";
+	for (int i = 0; i < 2; i++) {
+		unsigned ctas;
+
+		f->one_gpu = i;
+		begin(f, false);
+		good(f, plait_stage_create(f->c, &f->o, &f->s));
+		assert_string_equal(plait_stage_protocol(f->s, 0, MOST, &ctas), "push");
+		assert_int_equal(ctas, most[i]);
+		assert_string_equal(plait_stage_protocol(f->s, 0, 3, &ctas), "push");
+		assert_int_equal(ctas, 3);
+		end(f);
+	}
+}
+
 /* Field by field, what is wrong and what the message says. */
 static void every_argument_that_does_not_fit_is_refused(void **state)
 {
@@ -765,7 +788,7 @@ static void a_wrong_spec_fails_with_its_diagnostics(void **state)
 	assert_int_equal(plait_stage_create(f->c, &f->o, &f->s), PLAIT_INPUT);
 	assert_non_null(f->s);
 	assert_non_null(strstr(plait_code_diagnostics(plait_stage_code(f->s)), "t.plait:3:13"));
-	if (!strstr(plait_comm_error(f->c), "t.plait:1:10"))
+	if (!strstr(plait_comm_error(f->c), "t.plait:3:13"))
 		fail_msg("%s", plait_comm_error(f->c));
 	assert_int_equal(plait_workspace_create(f->s, &f->w), PLAIT_USAGE);
 	assert_int_equal(plait_launch(f->s, &(struct plait_launch)PLAIT_LAUNCH_INIT), PLAIT_USAGE);
@@ -892,6 +915,7 @@ int main(void)
 	        TEST(a_sharded_result_is_indexed_by_own_rows),
 	        TEST(launches_allocate_load_and_wait_for_nothing),
 	        TEST(every_argument_that_does_not_fit_is_refused),
+	        TEST(a_grid_is_no_larger_than_what_runs_at_once),
 	        TEST(the_exchange_buffer_is_for_the_rows_that_are_pushed),
 	        TEST(an_abort_reaches_every_rank_and_ends_with_a_reset),
 	        TEST(ranks_that_launch_different_T_are_told),
