@@ -466,7 +466,7 @@ unsigned cg_grid(const struct cg_plan *p, uint64_t T, unsigned ctas)
 	uint64_t rows = p->own_rows ? T / p->tp + (T % p->tp != 0) : T;
 	uint64_t n = ctas                              ? ctas
 	             : p->xchg_row || !p->communicates ? SMS * p->per_sm
-	             : p->ring_stages                  ? 12
+	             : p->ring_stages                  ? 11
 	                                               : 64;
 
 	n = n < rows ? n : rows;
