@@ -8,7 +8,7 @@
 #include "sim/sim.h"
 
 enum { SIM_LANES = 32, SIM_STREAMS = 4, SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_POLLS = 24 };
-enum { SIM_LINES = 8 }; /* words of a set of lines of 64 bytes, by hash */
+enum { SIM_LINES = 16 }; /* words of a set of lines of 64 bytes, by hash */
 enum { SIM_SHARED_OURS = 1, SIM_SHARED_DEFINED = 2 }; /* of a byte of shared memory */
 #define SIM_ALL_LANES UINT32_C(0xffffffff)
 #define SIM_NOREG     UINT32_MAX
@@ -178,7 +178,8 @@ struct sim_warp {
 	struct sim_poll poll[SIM_POLLS];
 	unsigned npoll, next_poll;
 	uint64_t poll_from;        /* polls of the iterations in vain have a later turn than this */
-	uint64_t evicted;          /* the latest turn of a poll that was forgotten */
+	uint64_t evicted;          /* the latest turn of a poll that was forgotten ... */
+	uint64_t gone[SIM_LINES];  /* ... and the lines of those, since it waited last */
 	uint64_t lines[SIM_LINES]; /* a bit for each line of memory that it polls, by hash */
 	_Alignas(16) uint64_t tmp[SIM_LANES];
 };

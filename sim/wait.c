@@ -12,6 +12,47 @@
  * which nobody else may run. */
 enum { WAKE_STEPS = 1 << 12 };
 
+static uint64_t line_of(uint64_t addr)
+{
+	return addr / 64;
+}
+
+static unsigned bit_of(uint64_t line)
+{
+	return (unsigned)((line * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % (64 * SIM_LINES);
+}
+
+/* The line of b, where that is polled, goes into a set of lines. */
+static void watch(uint64_t *lines, struct sim_block *b, uint64_t off)
+{
+	unsigned bit = bit_of(line_of(b->addr + off));
+
+	b->watched = true;
+	lines[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+static void watch_poll(struct sim *s, uint64_t *lines, const struct sim_poll *p)
+{
+	uint64_t last = UINT64_MAX;
+
+	SIM_EACH (i, p->mask) {
+		struct sim_block *b;
+		uint64_t off;
+
+		if (line_of(p->addr[i]) == last)
+			continue;
+		last = line_of(p->addr[i]);
+		b = sim_find(s, p->addr[i]);
+		if (!b)
+			continue;
+		off = p->addr[i] - b->addr;
+		if (b->rank != SIM_MAX_RANKS)
+			watch(lines, b, off);
+		for (unsigned r = 0; b->rank == SIM_MAX_RANKS && r < s->o.ranks; r++)
+			watch(lines, b->replica[r], off);
+	}
+}
+
 static struct sim_poll *poll_of(struct sim_warp *w, const struct sim_op *op)
 {
 	struct sim_poll *p;
@@ -24,6 +65,7 @@ static struct sim_poll *poll_of(struct sim_warp *w, const struct sim_op *op)
 	} else {
 		p = &w->poll[w->next_poll];
 		w->evicted = p->turn > w->evicted ? p->turn : w->evicted;
+		watch_poll(w->cta->launch->kernel->sim, w->gone, p);
 		w->next_poll = (w->next_poll + 1) % SIM_POLLS;
 	}
 	p->op = op;
@@ -76,42 +118,16 @@ bool sim_note_back(struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 	return idle;
 }
 
-static uint64_t line_of(uint64_t addr)
-{
-	return addr / 64;
-}
-
-static unsigned bit_of(uint64_t line)
-{
-	return (unsigned)((line * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % (64 * SIM_LINES);
-}
-
-static void watch(struct sim_warp *w, struct sim_block *b, uint64_t off)
-{
-	unsigned bit = bit_of(line_of(b->addr + off));
-
-	b->watched = true;
-	w->lines[bit / 64] |= UINT64_C(1) << bit % 64;
-}
-
 /* From now on a write to what w polls wakes it. */
 void sim_watch(struct sim *s, struct sim_warp *w)
 {
-	/* of what it polled and is not known any more, any write may be one */
-	memset(w->lines, w->evicted > w->poll_from ? 0xff : 0, sizeof w->lines);
+	memset(w->lines, 0, sizeof w->lines);
+	if (w->evicted > w->poll_from)
+		memcpy(w->lines, w->gone, sizeof w->lines);
+	memset(w->gone, 0, sizeof w->gone);
 	s->watches++;
 	for (unsigned k = 0; k < w->npoll; k++)
-		SIM_EACH (i, w->poll[k].mask) {
-			struct sim_block *b = sim_find(s, w->poll[k].addr[i]);
-			uint64_t off = b ? w->poll[k].addr[i] - b->addr : 0;
-
-			if (!b)
-				continue;
-			if (b->rank != SIM_MAX_RANKS)
-				watch(w, b, off);
-			for (unsigned r = 0; b->rank == SIM_MAX_RANKS && r < s->o.ranks; r++)
-				watch(w, b->replica[r], off);
-		}
+		watch_poll(s, w->lines, &w->poll[k]);
 }
 
 static void wake_bit(struct sim *s, unsigned bit)
