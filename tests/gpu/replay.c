@@ -244,7 +244,7 @@ static int run(struct replay *t, const char *spec, const struct plan *p)
 	double start;
 
 	gpu_open(&t->g, p->tp, p->gpus, &t->arena);
-	t->comm = gpu_comm(&t->g, 0);
+	t->comm = gpu_comm(&t->g, 3000);
 	make_stages(t, spec);
 	make_memory(t);
 	t->got = malloc(MOST * row_bytes());
