@@ -91,6 +91,7 @@ struct cg_plan {
 	unsigned ring_stages,
 	        ring_ranks; /* p2p-bulk: stages of the ring, ranks whose rows are in one */
 	unsigned ring_out;  /* bytes of the staging buffers of results */
+	unsigned ring_bars; /* mbarriers that are declared: with spare ones, to align the ring */
 	unsigned max_ctas;
 	unsigned per_sm; /* CTAs that the code is made to fit into an SM at once */
 	bool wide;       /* the row does not fit into registers: it goes vector by vector */

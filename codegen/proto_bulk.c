@@ -116,6 +116,19 @@ bool cg_bulk_fits(const struct cg_plan *p, const struct cg_rowprog *rp)
 	return staging_row(rp) + GOOD_STAGES * ring_row(rp) <= room(p);
 }
 
+/*
+ * Static shared memory fills whole lines of 128 bytes: nvJitLink, which links what it assembled,
+ * begins dynamic memory right behind it, whatever alignment is declared, and bulk copies to places
+ * that are not so aligned take a sixth longer.
+ */
+static void align_ring(struct cg_plan *p)
+{
+	unsigned at = (p->smem + 7) / 8 * 8, used = p->teams * p->ring_stages * 8;
+
+	p->smem = (at + used + 127) / 128 * 128;
+	p->ring_bars = (p->smem - at) / 8;
+}
+
 /* Ranks of a stage: as many as leave room for enough stages; a second staging buffer where there is
  * room beside. */
 bool cg_bulk_plan(struct cg_plan *p, const struct cg_rowprog *rp, struct diags *d)
@@ -149,7 +162,7 @@ bool cg_bulk_plan(struct cg_plan *p, const struct cg_rowprog *rp, struct diags *
 	}
 	p->ring_out = left >= out ? 2 * out : out;
 	p->dynamic = p->teams * (p->ring_out + p->ring_stages * p->ring_ranks * row);
-	p->smem += p->teams * p->ring_stages * 8;
+	align_ring(p);
 	return true;
 }
 
@@ -308,7 +321,7 @@ bool cg_bulk_entry(struct cg_emit *e, struct ptx_opnd leave)
 	}
 	if (p->ring_stages) {
 		b->parts = (p->tp + p->ring_ranks - 1) / p->ring_ranks;
-		ring = ptx_var_add(f, PTX_SHARED, PTX_T_b64, 8, p->teams * p->ring_stages, "full");
+		ring = ptx_var_add(f, PTX_SHARED, PTX_T_b64, 8, p->ring_bars, "full");
 		b->bar = own_part(e, ring, 8 * (int64_t)p->ring_stages);
 		b->stage = ptx_mov(f, PTX_T_u32, b->ring);
 		b->full = ptx_mov(f, PTX_T_u32, b->bar);

@@ -141,16 +141,16 @@ static void names(struct io *o, struct rt_kernel *k)
 }
 
 /* An image that lacks a field of the plan would launch otherwise than what was compiled. */
-_Static_assert(sizeof(struct cg_plan) == 160, "a new field of the plan goes into the list below");
+_Static_assert(sizeof(struct cg_plan) == 168, "a new field of the plan goes into the list below");
 
 static void plan(struct io *o, struct cg_plan *p)
 {
 	unsigned *const numbers[] = {
-	        &p->tp,         &p->elems,    &p->threads,     &p->vecs,        &p->in_flight,
-	        &p->stages,     &p->smem,     &p->dynamic,     &p->ring_stages, &p->ring_ranks,
-	        &p->ring_out,   &p->max_ctas, &p->per_sm,      &p->est_regs,    &p->sum_ranks,
-	        &p->xchg_row,   &p->parked,   &p->park_units,  &p->park_words,  &p->ahead,
-	        &p->xchg_ranks, &p->teams,    &p->row_threads,
+	        &p->tp,        &p->elems,      &p->threads,  &p->vecs,        &p->in_flight,
+	        &p->stages,    &p->smem,       &p->dynamic,  &p->ring_stages, &p->ring_ranks,
+	        &p->ring_out,  &p->ring_bars,  &p->max_ctas, &p->per_sm,      &p->est_regs,
+	        &p->sum_ranks, &p->xchg_row,   &p->parked,   &p->park_units,  &p->park_words,
+	        &p->ahead,     &p->xchg_ranks, &p->teams,    &p->row_threads,
 	};
 
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
