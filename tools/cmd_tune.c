@@ -15,10 +15,10 @@ static const unsigned grids[] = {1, 2, 4, 8, 10, 12, 14, 16, 24, 32, 48, 64, 96,
 /* clang-format on */
 
 #define COUNT(x) (sizeof(x) / sizeof *(x))
-#define SLACK    1.025 /* the fewest CTAs within it of the best */
+#define SLACK    1.01 /* the fewest CTAs within it of the best */
 
 /* Rows from which a kernel may run beside a GEMM, so that it gets few CTAs; a push needs them all. */
-enum { ROUNDS = 5, MANY_ROWS = 1024, FEW_CTAS = 12, PUSH_ROWS = 2048 };
+enum { ROUNDS = 9, MANY_ROWS = 1024, FEW_CTAS = 12, PUSH_ROWS = 2048 };
 
 struct tune {
 	const struct args *args;
