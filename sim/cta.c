@@ -1,5 +1,6 @@
 /* CTAs: start with fresh registers and shared memory, barriers, end. */
 #include "sim/async.h"
+#include "sim/explore.h"
 #include "sim/order.h"
 #include <string.h>
 
@@ -138,7 +139,10 @@ void sim_cta_start(struct sim *s, struct sim_launch *l, unsigned index)
 		warp_reset(c->warp[i], k, l->block - i * SIM_LANES);
 		c->warp[i]->priority = s->o.schedule == SIM_PCT ? (int64_t)(sim_random(s) >> 2) : 0;
 		sim_set_state(s, c->warp[i], SIM_READY);
+		if (s->explore)
+			sim_explore_born(s, c->warp[i]);
 	}
+	s->acted = false;
 	s->rank[l->rank].resident++;
 	s->progress++;
 }
@@ -187,6 +191,8 @@ bool sim_warp_done(struct sim *s, struct sim_warp *w)
 	struct sim_cta *c = w->cta;
 
 	sim_set_state(s, w, SIM_DONE);
+	if (s->explore)
+		sim_explore_died(s, w);
 	c->exited |= 1u << w->index;
 	s->progress++;
 	if (++c->done == c->nwarp) {
@@ -225,6 +231,8 @@ enum sim_step sim_barrier_arrive(struct sim *s, struct sim_warp *w, const struct
 	b->expect = 0;
 	s->progress++;
 	sim_shared_barrier(c, warps);
+	if (s->explore)
+		sim_explore_join(s, c, warps);
 	SIM_EACH (i, warps & ~(1u << w->index))
 		sim_set_state(s, c->warp[i], SIM_READY);
 	return SIM_STEP_JUMPED;

@@ -177,6 +177,7 @@ struct sim_warp {
 	struct sim_back *back;
 	struct sim_poll poll[SIM_POLLS];
 	unsigned npoll, next_poll;
+	uint64_t place, trace;     /* explore: which warp, in every run; what it has done and seen */
 	uint64_t poll_from;        /* polls of the iterations in vain have a later turn than this */
 	uint64_t evicted;          /* the latest turn of a poll that was forgotten ... */
 	uint64_t gone[SIM_LINES];  /* ... and the lines of those, since it waited last */
@@ -269,6 +270,7 @@ struct sim {
 	struct sim_race *race;       /* NULL: none are looked for */
 	struct sim_explore *explore; /* who makes the choices; NULL: the generator */
 	bool fresh;                  /* weak memory: reads see the last write */
+	bool acted;                  /* explore: the warp has made a step that others can see */
 };
 
 /* ---- mem.c, shared.c ---- */

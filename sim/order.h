@@ -8,7 +8,7 @@
  * once two hold them.  What a CTA's warps know of one another is apart, in small tables.
  */
 #pragma once
-#include "sim/internal.h"
+#include "sim/explore.h"
 
 enum { RACE_WARPS = SIM_MAX_WARPS, RACE_SITE_BITS = 20 };
 
@@ -243,6 +243,7 @@ struct race_cell {
 	uint32_t ww_site, rd_site, sw_site;
 	uint32_t rel;           /* what the last write hands on */
 	uint8_t split, last;    /* last: enum race_last */
+	struct sim_trace trace; /* explore */
 	struct weak_hist *hist; /* with weak memory; NULL: there is one value only */
 };
 
@@ -256,7 +257,8 @@ struct ctx { /* an access that is looked at */
 	uint32_t slot, site;
 	unsigned order, scope;
 	bool strong, write, read;
-	uint64_t from; /* offset of its first byte */
+	uint64_t saw, put; /* explore: the write that is read; the place of the one that is made */
+	uint64_t from;     /* offset of its first byte */
 };
 
 bool sim_race_ordered(const struct ctx *c, uint64_t e);
@@ -270,6 +272,8 @@ void sim_race_observe(struct ctx *c, uint64_t e, uint32_t rel);
 void sim_weak_read(struct ctx *c, struct race_cell *cell, uint8_t *bytes);
 void sim_weak_begin(const struct ctx *c, struct race_cell *cell, const uint8_t *now);
 void sim_weak_write(struct ctx *c, struct race_cell *cell, uint8_t *bytes);
+/* The write that was just made is `name` in traces. */
+void sim_weak_named(struct race_cell *cell, uint64_t name, uint64_t put);
 void sim_weak_drop(struct sim *s, struct race_cell *cell);
 
 static inline bool sim_race_lane(struct sim *s, struct sim_warp *w, const struct sim_op *op,

@@ -431,6 +431,8 @@ void sim_race_fence(struct sim *s, struct sim_warp *w, const struct sim_op *op, 
 	const unsigned order = op->insn->mod.order, scope = op->insn->mod.scope;
 	const uint32_t site = sim_site(s, w, op);
 
+	if (s->explore)
+		sim_explore_fence(s, w, op);
 	SIM_EACH (i, mask) {
 		struct race_lane *l = &c->lane[w->index * SIM_LANES + i];
 		uint32_t id;

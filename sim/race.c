@@ -235,6 +235,17 @@ static void strong_write(struct ctx *c, struct race_cell *cell)
 	cell->last = RACE_STRONG;
 }
 
+static void explore(struct ctx *c, struct race_cell *cell)
+{
+	const uint64_t key = c->pair.b->addr + c->pair.off;
+
+	if (c->write)
+		sim_weak_named(cell, sim_explore_write(c->s, c->x->w, &cell->trace, key, c->put),
+		               c->put);
+	else
+		sim_explore_read(c->s, c->x->w, &cell->trace, key, c->saw);
+}
+
 static bool touch(struct ctx *c, struct race_cell *cell)
 {
 	if (!good(c, cell->ww, cell->ww_site, true) || !good(c, cell->sw, cell->sw_site, true) ||
@@ -246,6 +257,8 @@ static bool touch(struct ctx *c, struct race_cell *cell)
 	if (c->read && c->strong && c->x->w && (!cell->hist || c->write) &&
 	    cell->last == RACE_STRONG)
 		sim_race_observe(c, cell->sw, cell->rel);
+	c->saw = cell->trace.write;
+	c->put = 0;
 	if (!c->write && c->strong)
 		sim_weak_read(c, cell, bytes_at(c));
 	if (!c->write)
@@ -254,6 +267,8 @@ static bool touch(struct ctx *c, struct race_cell *cell)
 		strong_write(c, cell);
 	else
 		weak_write(c, cell);
+	if (c->s->explore && c->x->w)
+		explore(c, cell);
 	return true;
 }
 

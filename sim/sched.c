@@ -7,6 +7,7 @@
  * changes anything, that is a deadlock.
  */
 #include "sim/async.h"
+#include "sim/explore.h"
 #include "sim/order.h"
 #include <inttypes.h>
 #include <string.h>
@@ -42,6 +43,7 @@ struct sim *sim_new(struct arena *a, const struct sim_options *o)
 	s->change_at = UINT64_C(1) << (4 + sim_random(s) % 14);
 	s->lazy_copies = sim_random(s) & 1;
 	s->tail = &s->findings;
+	s->explore = o->explore;
 	if (s->o.races)
 		sim_race_new(s);
 	for (unsigned r = 0; r < s->o.ranks; r++)
@@ -383,6 +385,11 @@ static bool run_burst(struct sim *s, size_t ready)
 	unsigned burst;
 	size_t i;
 
+	if (s->explore) {
+		struct sim_warp *w = sim_explore_warp(s);
+
+		return w && sim_run_warp(s, w, UINT32_MAX);
+	}
 	if (s->o.schedule == SIM_PCT)
 		return run_first(s);
 	r = &s->rank[draw_rank(s, ready)];
@@ -404,18 +411,23 @@ static bool unblock(struct sim *s, unsigned *idle, uint64_t *seen)
 {
 	uint64_t start = next_start(s);
 
-	if (s->progress != *seen)
+	if (s->progress != *seen) {
 		*idle = 0;
+		s->fresh = false;
+	}
 	*seen = s->progress;
 	if (start != UINT64_MAX && s->steps < start) {
 		s->ns += start - s->steps;
 		s->steps = start;
 		return true;
 	}
+	if (s->explore && *idle)
+		return false; /* what they poll is the last that was written */
 	if (s->nwaiting && *idle < (s->o.jump_time ? GRACE + JUMPS : GRACE)) {
 		if (s->o.jump_time && *idle >= GRACE)
 			s->ns += UINT64_C(1000) << (*idle - GRACE);
 		++*idle;
+		s->fresh = s->o.weak;
 		sim_wake_all(s);
 		return true;
 	}
@@ -493,9 +505,4 @@ bool sim_run(struct sim *s)
 struct sim_stats sim_stats(const struct sim *s)
 {
 	return s->stats;
-}
-
-unsigned sim_choose(struct sim *s, unsigned n)
-{
-	return (unsigned)(sim_random(s) % n);
 }

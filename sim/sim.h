@@ -52,6 +52,7 @@ enum sim_races { SIM_RACES_OFF, SIM_RACES_HW, SIM_RACES_FORMAL, SIM_RACES_STRICT
 extern const char *const sim_races_name[SIM_NRACES]; /* "off", "hw", "formal", "strict" */
 
 struct sim_access;
+struct sim_explore;
 struct sim_options {
 	unsigned ranks; /* 1..SIM_MAX_RANKS */
 	uint64_t seed;  /* of schedules, permutations, perturbations; the same seed replays the same
@@ -73,6 +74,7 @@ struct sim_options {
 	enum sim_races races;
 	bool weak; /* strong accesses see and order writes as weak memory lets them; races not off
 	            */
+	struct sim_explore *explore; /* an exhaustive search makes the choices; races not off */
 	/* events, for checkers to come (races, weak memory); NULL: none */
 	void (*on_access)(void *ctx, const struct sim_access *e);
 	void *ctx;
@@ -167,6 +169,23 @@ struct sim_finding {
 };
 const struct sim_finding *sim_findings(const struct sim *s);
 void sim_render_findings(const struct sim *s, struct strbuf *out);
+
+/*
+ * Exhaustive search: as long as sim_explore_next says so, a new simulator with the same launches is
+ * run with options.explore set (under round robin, with sums in rank order and no tearing), and its
+ * outcome looked at, unless the run was cut since all that follows was seen in another.
+ *
+ *	e = sim_explore_new(&arena, 1000000);
+ *	while (sim_explore_next(e)) { s = sim_new(..); ..; sim_run(s); if (!sim_explored(e).cut) .. }
+ */
+struct sim_explored {
+	uint64_t runs, states;
+	bool complete; /* no choice is left */
+	bool cut;      /* the last run was */
+};
+struct sim_explore *sim_explore_new(struct arena *a, uint64_t most_runs);
+bool sim_explore_next(struct sim_explore *e);
+struct sim_explored sim_explored(const struct sim_explore *e);
 
 struct sim_stats {
 	uint64_t warp_insns, lane_insns, launches, ns; /* ns: modelled time */

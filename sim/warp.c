@@ -7,6 +7,7 @@
  * Lanes that poll in vain step aside, so that the others of their warp get on.
  */
 #include "sim/exec.h"
+#include "sim/explore.h"
 
 bool sim_pick(struct sim_warp *w)
 {
@@ -159,16 +160,21 @@ bool sim_run_warp(struct sim *s, struct sim_warp *w, unsigned budget)
 			w->pc++;
 			if (w->pc >= w->stop_pc && !choose(s, w))
 				break;
-			if (r == SIM_STEP_YIELD)
+			if (r == SIM_STEP_YIELD && !s->explore)
 				break;
 		} else if (r == SIM_STEP_JUMPED) {
 			if (w->active != w->live && !choose(s, w))
 				break;
 		} else {
 			good = r != SIM_STEP_STOP;
+			if (s->explore && r == SIM_STEP_BLOCK)
+				sim_explore_step(s, w, 1);
 			break;
 		}
+		if (s->acted)
+			break;
 	}
+	s->acted = false;
 	s->steps += budget - left;
 	s->stats.warp_insns += budget - left;
 	return good;

@@ -17,6 +17,7 @@ struct weak_write {
 	uint64_t e; /* 0: before the run */
 	uint32_t rel;
 	bool strong, rmw;
+	uint64_t name; /* in traces of the search */
 	uint8_t bytes[8];
 	uint64_t *reader; /* the first read of each thread */
 	uint32_t nreader;
@@ -64,6 +65,7 @@ void sim_weak_begin(const struct ctx *c, struct race_cell *cell, const uint8_t *
 	h->w[0].rel = sim_rel_ref(r, cell->rel);
 	h->w[0].rmw = false;
 	h->w[0].nreader = 0;
+	h->w[0].name = cell->trace.write;
 	memcpy(h->w[0].bytes, now, c->x->elem);
 	cell->hist = h;
 }
@@ -139,6 +141,7 @@ void sim_weak_read(struct ctx *c, struct race_cell *cell, uint8_t *bytes)
 		memcpy(bytes, w->bytes, c->x->elem);
 	else
 		w = &h->w[h->n - 1];
+	c->saw = w->name;
 	note_reader(c, w);
 	if (w->strong)
 		sim_race_observe(c, w->e, w->rel);
@@ -159,6 +162,7 @@ void sim_weak_write(struct ctx *c, struct race_cell *cell, uint8_t *bytes)
 	if (c->read) /* what a read-modify-write sees */
 		note_reader(c, &h->w[j - 1]);
 	w = open_at(h, j);
+	c->put = j + 1;
 	w->e = c->me;
 	w->strong = true;
 	w->rmw = c->read;
@@ -166,4 +170,12 @@ void sim_weak_write(struct ctx *c, struct race_cell *cell, uint8_t *bytes)
 	w->rel = sim_rel_ref(c->s->race, cell->rel);
 	if (j + 1 < h->n) /* later ones are there already */
 		memcpy(bytes, h->w[h->n - 1].bytes, c->x->elem);
+}
+
+void sim_weak_named(struct race_cell *cell, uint64_t name, uint64_t put)
+{
+	struct weak_hist *h = cell->hist;
+
+	if (h && put)
+		h->w[put - 1].name = name;
 }

@@ -12,6 +12,7 @@ struct gen {
 	struct lit_text *t;
 	size_t n;
 	unsigned thread, tmp;
+	uint8_t used[WORDS]; /* registers of each thread that it writes */
 	const char *error;
 };
 
@@ -88,6 +89,8 @@ static const char *reg(struct gen *g, const char *s)
 
 	if (!s || *s != 'r')
 		g->error = "a register was expected";
+	if (s)
+		g->used[g->thread % WORDS] |= (uint8_t)(1u << (unsigned)atoi(s + 1) % 8);
 	snprintf(name, sizeof name, "%%r%u",
 	         10 + g->thread * LIT_REGS + (s ? (unsigned)atoi(s + 1) : 0));
 	return name;
@@ -299,8 +302,9 @@ static void body(struct gen *g, struct thread *t, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		am_i(g, &t[i], i, "told");
 		for (unsigned r = 0; r < LIT_REGS; r++)
-			put(g, "st.global.u32 [%%rd0+%u], %%r%u;\n", (i * LIT_REGS + r) * 4,
-			    10 + i * LIT_REGS + r);
+			if (g->used[i] >> r & 1)
+				put(g, "st.global.u32 [%%rd0+%u], %%r%u;\n", (i * LIT_REGS + r) * 4,
+				    10 + i * LIT_REGS + r);
 		put(g, "told%u:\n", i);
 	}
 	put(g, "ret;\n}\n");

@@ -4,6 +4,8 @@
 
 struct lit_count {
 	unsigned runs, seen, races;
+	uint64_t states; /* of the search */
+	bool complete;
 	const char *error; /* the test could not be run; NULL: it was */
 };
 
@@ -23,3 +25,6 @@ struct lit_until {
 };
 struct lit_count lit_run(const char *threads, const char *outcome, struct lit_until until,
                          bool show);
+
+/* All runs that there are, up to `most`; the first race ends it. */
+struct lit_count lit_search(const char *threads, const char *outcome, unsigned most);

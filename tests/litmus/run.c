@@ -40,12 +40,15 @@ static bool holds(struct world *w, const char *outcome)
 }
 
 static bool prepare(struct world *w, const struct lit_text *t, const struct ptx_module *m,
-                    unsigned seed)
+                    unsigned seed, struct sim_explore *search)
 {
 	const uint8_t zero[LIT_LOC_BYTES] = {0};
 	const struct sim_options o = {.ranks = t->ranks,
 	                              .seed = seed,
-	                              .schedule = seed % 4 ? SIM_RANDOM : SIM_PCT,
+	                              .schedule = search     ? SIM_ROUND_ROBIN
+	                                          : seed % 4 ? SIM_RANDOM
+	                                                     : SIM_PCT,
+	                              .explore = search,
 	                              .races = SIM_RACES_FORMAL,
 	                              .weak = true,
 	                              .max_steps = 100000};
@@ -75,9 +78,9 @@ static bool prepare(struct world *w, const struct lit_text *t, const struct ptx_
 }
 
 static void one(struct world *w, const struct lit_text *t, const struct ptx_module *m,
-                const char *outcome, unsigned seed, struct lit_count *n)
+                const char *outcome, unsigned seed, struct sim_explore *search, struct lit_count *n)
 {
-	if (!prepare(w, t, m, seed)) {
+	if (!prepare(w, t, m, seed, search)) {
 		n->error = "the kernel does not load";
 		return;
 	}
@@ -86,6 +89,8 @@ static void one(struct world *w, const struct lit_text *t, const struct ptx_modu
 		n->seen += holds(w, outcome);
 		return;
 	}
+	if (search && sim_explored(search).cut)
+		return;
 	if (sim_findings(w->sim) && sim_findings(w->sim)->check == SIM_RACE)
 		n->races++;
 	else
@@ -105,7 +110,7 @@ static void show(struct world *w)
 
 /* One run in an arena of its own. */
 static void fresh(const struct lit_text *t, const struct ptx_module *m, const char *outcome,
-                  unsigned seed, bool show_races, struct lit_count *n)
+                  unsigned seed, struct sim_explore *search, bool show_races, struct lit_count *n)
 {
 	static struct world w;
 	const unsigned was = n->races;
@@ -115,7 +120,7 @@ static void fresh(const struct lit_text *t, const struct ptx_module *m, const ch
 	if (setjmp(w.arena.oom))
 		abort();
 	diags_init(&w.diags, &w.arena);
-	one(&w, t, m, outcome, seed, n);
+	one(&w, t, m, outcome, seed, search, n);
 	if (n->error || (show_races && n->races > was && n->races == 1))
 		show(&w);
 	arena_free(&w.arena);
@@ -130,6 +135,29 @@ static bool more(const struct lit_count *n, const struct lit_until *u)
 	return n->runs < u->most && ((u->race && !n->races) || (u->outcome && !n->seen));
 }
 
+/* The text and its module, in an arena that the next test has again. */
+static struct ptx_module *parse(const char *threads, struct lit_text *t, struct world *w,
+                                const char **error)
+{
+	struct ptx_module *m;
+
+	*error = lit_compile(threads, t);
+	if (*error)
+		return NULL;
+	arena_free(&w->arena);
+	arena_init(&w->arena, 0);
+	if (setjmp(w->arena.oom))
+		abort();
+	diags_init(&w->diags, &w->arena);
+	m = ptx_parse(&w->arena, &w->diags,
+	              diags_add_source(&w->diags, "litmus.ptx", t->ptx, strlen(t->ptx)));
+	if (!m) {
+		show(w);
+		*error = "the text is no PTX";
+	}
+	return m;
+}
+
 struct lit_count lit_run(const char *threads, const char *outcome, struct lit_until u,
                          bool show_all)
 {
@@ -139,23 +167,30 @@ struct lit_count lit_run(const char *threads, const char *outcome, struct lit_un
 	struct ptx_module *m;
 
 	memset(&n, 0, sizeof n);
-	n.error = lit_compile(threads, &t);
-	if (n.error)
-		return n;
-	arena_init(&parsed.arena, 0);
-	if (setjmp(parsed.arena.oom))
-		abort();
-	diags_init(&parsed.diags, &parsed.arena);
-	m = ptx_parse(&parsed.arena, &parsed.diags,
-	              diags_add_source(&parsed.diags, "litmus.ptx", t.ptx, strlen(t.ptx)));
-	if (show_all)
+	m = parse(threads, &t, &parsed, &n.error);
+	if (m && show_all)
 		fputs(t.ptx, stderr);
-	if (!m) {
-		show(&parsed);
-		n.error = "the text is no PTX";
-	}
 	for (unsigned seed = 0; m && !n.error && more(&n, &u); seed++)
-		fresh(&t, m, outcome, seed, show_all, &n);
-	arena_free(&parsed.arena);
+		fresh(&t, m, outcome, seed, NULL, show_all, &n);
+	return n;
+}
+
+struct lit_count lit_search(const char *threads, const char *outcome, unsigned most)
+{
+	static struct lit_text t;
+	static struct world parsed;
+	static struct lit_count n;
+	static struct sim_explore *e;
+	struct ptx_module *m;
+
+	memset(&n, 0, sizeof n);
+	m = parse(threads, &t, &parsed, &n.error);
+	if (!m)
+		return n;
+	e = sim_explore_new(&parsed.arena, most);
+	while (!n.error && !n.races && sim_explore_next(e))
+		fresh(&t, m, outcome, 0, e, false, &n);
+	n.states = sim_explored(e).states;
+	n.complete = sim_explored(e).complete;
 	return n;
 }

@@ -62,15 +62,16 @@ static bool weaker_order(const struct ptx_insn *i, uint8_t *to)
 
 static bool has_imm(const struct ptx_insn *i, unsigned k)
 {
-	static const uint16_t ops[] = {PTX_add, PTX_sub, PTX_mul, PTX_mad, PTX_setp, PTX_setpb,
-	                               PTX_shl, PTX_shr, PTX_and, PTX_rem, PTX_div,  PTX_selp,
-	                               PTX_mov, PTX_min};
+	static const uint16_t ops[] = {PTX_add, PTX_sub,  PTX_mul,  PTX_mad,
+	                               PTX_rem, PTX_setp, PTX_setpb};
 	const struct ptx_opnd *o = &i->o[k];
 
-	if (o->kind == PTX_MEM && o->imm && global(i) && !i->mod.vec && i->op != PTX_mm_ld)
+	if (o->kind == PTX_MEM && global(i) && !i->mod.vec && (strong(i) || stores(i)))
 		return true;
 	if (o->kind != PTX_IMM || o->cls == PTX_C_F32 || o->cls == PTX_C_F64)
 		return false;
+	if (i->type == PTX_T_b32 || i->type == PTX_T_b16 || i->type == PTX_T_bf16x2)
+		return i->op == PTX_atom || i->op == PTX_atom_cas; /* else: arithmetic on values */
 	for (size_t n = 0; n < sizeof ops / sizeof *ops; n++)
 		if (i->op == ops[n])
 			return true;
@@ -92,8 +93,8 @@ static bool alike(const struct ptx_insn *a, const struct ptx_insn *b)
 	return true;
 }
 
-/* Neither among the first nor the last of its copies. */
-static bool one_of_many(const struct ptx_fn *f, uint32_t at)
+/* A copy between the first and the last; how many are before it. */
+static bool one_of_many(const struct ptx_fn *f, uint32_t at, unsigned *first)
 {
 	unsigned before = 0, after = 0;
 
@@ -102,19 +103,21 @@ static bool one_of_many(const struct ptx_fn *f, uint32_t at)
 			before += i < at;
 			after += i > at;
 		}
+	*first = before;
 	return before >= COPIES - 1 && after > 0;
 }
 
 struct derived *derive_all(struct arena *a, const struct ptx_fn *f, unsigned *n)
 {
 	struct derived *list = arena_news(a, struct derived, MOST);
+	unsigned before;
 	uint8_t to;
 
 	*n = 0;
 	for (uint32_t at = 0; at < f->ninsn && *n + 8 < MOST; at++) {
 		const struct ptx_insn *i = &f->insn[at];
 
-		if (one_of_many(f, at))
+		if (one_of_many(f, at, &before))
 			continue;
 		if (can_drop(i))
 			list[(*n)++] = (struct derived){DERIVE_DROP, at, 0, 0};
@@ -122,7 +125,7 @@ struct derived *derive_all(struct arena *a, const struct ptx_fn *f, unsigned *n)
 			list[(*n)++] = (struct derived){DERIVE_ORDER, at, 0, 0};
 		if (i->mod.scope == PTX_SYS && i->mod.order > PTX_WEAK)
 			list[(*n)++] = (struct derived){DERIVE_SCOPE, at, 0, 0};
-		for (unsigned k = 0; k < i->nopnd && *n + 2 < MOST; k++) {
+		for (unsigned k = 0; !before && k < i->nopnd && *n + 2 < MOST; k++) {
 			if (!has_imm(i, k))
 				continue;
 			list[(*n)++] = (struct derived){DERIVE_PLUS, at, k, 0};
