@@ -106,8 +106,8 @@ unsigned sim_choose(struct sim *s, unsigned n)
 	if (n < 2)
 		return 0;
 	if (e->at == e->n) {
-		e->choice = arena_grow(e->arena, e->choice, e->n, &e->cap, e->n + 1,
-		                       sizeof *e->choice);
+		e->choice =
+		        arena_grow(e->arena, e->choice, e->n, &e->cap, e->n + 1, sizeof *e->choice);
 		e->choice[e->n++] = (struct choice){n, 0};
 	}
 	return e->choice[e->at++].taken;

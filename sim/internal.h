@@ -177,10 +177,10 @@ struct sim_warp {
 	struct sim_back *back;
 	struct sim_poll poll[SIM_POLLS];
 	unsigned npoll, next_poll;
-	uint64_t place, trace;     /* explore: which warp, in every run; what it has done and seen */
-	uint64_t poll_from;        /* polls of the iterations in vain have a later turn than this */
-	uint64_t evicted;          /* the latest turn of a poll that was forgotten ... */
-	uint64_t gone[SIM_LINES];  /* ... and the lines of those, since it waited last */
+	uint64_t place, trace;    /* explore: which warp, in every run; what it has done and seen */
+	uint64_t poll_from;       /* polls of the iterations in vain have a later turn than this */
+	uint64_t evicted;         /* the latest turn of a poll that was forgotten ... */
+	uint64_t gone[SIM_LINES]; /* ... and the lines of those, since it waited last */
 	uint64_t lines[SIM_LINES]; /* a bit for each line of memory that it polls, by hash */
 	_Alignas(16) uint64_t tmp[SIM_LANES];
 };

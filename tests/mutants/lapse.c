@@ -27,7 +27,8 @@ static void make_buffers(struct world *w)
 	w->bytes = arena_news(w->a, uint64_t, k->nparam);
 	for (unsigned p = 0; p < k->nparam; p++) {
 		const struct cg_param *c = &k->param[p];
-		const uint64_t cols = (uint64_t)(c->ld > vf_cols(c->type) ? c->ld : vf_cols(c->type));
+		const uint64_t cols =
+		        (uint64_t)(c->ld > vf_cols(c->type) ? c->ld : vf_cols(c->type));
 		uint8_t *image;
 
 		w->bytes[p] = cols * vf_size(c->type) * (c->type.ndim == 2 ? ROWS + 3 : 1);
