@@ -11,7 +11,7 @@
 
 /* clang-format off */
 static const int64_t usual[] = {1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
-static const unsigned grids[] = {1, 2, 4, 8, 10, 12, 14, 16, 24, 32, 48, 64, 96, 128, 192, 256};
+static const unsigned grids[] = {1, 2, 4, 8, 10, 11, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 /* clang-format on */
 
 #define COUNT(x) (sizeof(x) / sizeof *(x))
