@@ -183,6 +183,7 @@ enum rt_cached rt_cache_get(const struct rt_cache *c, struct rt_bytes key, struc
 	char name[NAME];
 	struct stat st;
 	unsigned char *p;
+	size_t n;
 	bool good;
 	int fd;
 
@@ -195,18 +196,19 @@ enum rt_cached rt_cache_get(const struct rt_cache *c, struct rt_bytes key, struc
 	    st.st_size < (off_t)(sizeof(struct head) + key.n) ||
 	    (uint64_t)st.st_size > sizeof(struct head) + key.n + largest)
 		return RT_CACHE_MISS;
-	p = arena_alloc(a, (size_t)st.st_size);
+	n = (size_t)st.st_size;
+	p = arena_alloc(a, n);
 	/* not blocking: what was a file may be a pipe by now */
 	fd = openat(c->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return RT_CACHE_MISS;
-	good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours(&st) &&
-	       read_whole(fd, p, (size_t)st.st_size);
+	/* another may have put another value since: only one of the size that there is room for is read */
+	good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours(&st) && read_whole(fd, p, n);
 	close(fd);
 	if (!good)
 		return RT_CACHE_MISS;
-	return rt_cache_judge((struct rt_bytes){p, (size_t)st.st_size}, key, (uint64_t)time(NULL),
-	                      c->failed_s, value);
+	return rt_cache_judge((struct rt_bytes){p, n}, key, (uint64_t)time(NULL), c->failed_s,
+	                      value);
 }
 
 /* ---- writing ---- */

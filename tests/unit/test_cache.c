@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -196,6 +197,70 @@ static void a_file_with_any_bit_flipped_is_a_miss(void **state)
 		expect(f, "a key", RT_CACHE_MISS, "");
 		whole[bit / 8] ^= (unsigned char)(1 << bit % 8);
 	}
+}
+
+/* Values of two sizes take turns at one name until the process, or its parent, is ended. */
+static void take_turns(struct fixture *f, const char *name)
+{
+	const char *const from[] = {arena_printf(&f->arena, "%s/small", f->dir),
+	                            arena_printf(&f->arena, "%s/large", f->dir)};
+	const char *next = arena_printf(&f->arena, "%s/next", f->dir);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (unsigned n = 0;; n++)
+		if (link(from[n % 2], next) || rename(next, name))
+			_exit(1);
+}
+
+static void keep_as(struct fixture *f, const char *as, size_t bytes)
+{
+	char *v = malloc(bytes);
+
+	memset(v, *as, bytes);
+	assert_true(rt_cache_put(&f->cache, text("key"), (struct rt_bytes){v, bytes}, false));
+	assert_int_equal(rename(value_file(f), arena_printf(&f->arena, "%s/%s", f->dir, as)), 0);
+	free(v);
+}
+
+/* The value's bytes, of which the last is looked at; 0: there is none. */
+static size_t look(const struct rt_cache *c)
+{
+	struct arena a;
+	struct rt_bytes v;
+
+	arena_init(&a, 0);
+	if (setjmp(a.oom))
+		fail();
+	if (rt_cache_get(c, text("key"), &a, &v) == RT_CACHE_HIT)
+		assert_int_equal(((const char *)v.p)[v.n - 1], v.n == 100 ? 's' : 'l');
+	arena_free(&a);
+	return v.n;
+}
+
+/* A look-up in the midst of another's put has one value or the other, or none. */
+static void values_that_change_size_meanwhile_are_read_whole_or_not_at_all(void **state)
+{
+	struct fixture *f = *state;
+	const char *name;
+	unsigned hits = 0;
+	pid_t writer;
+
+	assert_true(rt_cache_put(&f->cache, text("key"), text(""), false));
+	name = value_file(f);
+	keep_as(f, "small", 100);
+	keep_as(f, "large", 1 << 20);
+	writer = fork();
+	if (!writer)
+		take_turns(f, name);
+	for (unsigned i = 0; i < 4000; i++) {
+		size_t n = look(&f->cache);
+
+		hits += n > 0;
+		assert_true(n == 0 || n == 100 || n == 1 << 20);
+	}
+	kill(writer, SIGKILL);
+	waitpid(writer, NULL, 0);
+	assert_true(hits > 0);
 }
 
 static void links_pipes_and_files_that_others_may_write_are_not_read(void **state)
@@ -499,6 +564,7 @@ int main(void)
 	        TEST(a_failure_is_remembered_with_its_log_until_it_expires),
 	        TEST(a_file_cut_at_any_byte_or_longer_is_a_miss),
 	        TEST(a_file_with_any_bit_flipped_is_a_miss),
+	        TEST(values_that_change_size_meanwhile_are_read_whole_or_not_at_all),
 	        TEST(links_pipes_and_files_that_others_may_write_are_not_read),
 	        TEST(a_folder_that_others_may_write_to_is_refused),
 	        TEST(without_a_folder_everything_is_made_anew),
