@@ -70,6 +70,7 @@ struct planner *pl_new(const struct pl_model *model, const struct pl_options *o)
 		return NULL;
 	arena_init(&p->arena, 0);
 	arena_init(&p->plans, 0);
+	arena_init(&p->before, 0);
 	p->model = model;
 	p->o = *o;
 	if (p->o.hysteresis < 0)
@@ -89,6 +90,7 @@ void pl_free(struct planner *p)
 		return;
 	arena_free(&p->arena);
 	arena_free(&p->plans);
+	arena_free(&p->before);
 	free(p->run);
 	free(p->seen);
 	free(p->fluid);
@@ -358,7 +360,8 @@ static struct pl_plan *make(struct planner *p, struct pl_search *s)
 
 static uint64_t key_of(const struct pl_batch *b)
 {
-	uint64_t h = hash_bytes(HASH_INIT, &b->tokens, sizeof b->tokens);
+	uint64_t head[] = {(uint64_t)b->tokens, b->nrequest, b->cached != NULL};
+	uint64_t h = hash_bytes(HASH_INIT, head, sizeof head);
 
 	if (b->nrequest)
 		h = hash_bytes(h, b->cum, (b->nrequest + 1) * sizeof *b->cum);
@@ -401,7 +404,9 @@ enum status pl_plan(struct planner *p, const struct pl_batch *b, const struct pl
 	}
 	if (p->nmemo == PL_MEMO) {
 		memset(p->memo, 0, sizeof p->memo);
-		arena_free(&p->plans);
+		arena_free(&p->before); /* the plans of the memo that was just full stay */
+		p->before = p->plans;
+		arena_init(&p->plans, 0);
 		p->nmemo = 0;
 		m = slot_of(p, key);
 	}

@@ -13,8 +13,9 @@ struct pl_pair {
 enum { PL_NFREE = 9 }; /* rows of the table of GEMMs: SMs left free */
 
 struct planner {
-	struct arena arena; /* the planner's own */
-	struct arena plans; /* given back when the memo is full */
+	struct arena arena;  /* the planner's own */
+	struct arena plans;  /* of the memo */
+	struct arena before; /* of the memo before, for plans that are still in use */
 	struct pl_options o;
 	const struct pl_model *model;
 	uint32_t npair;

@@ -420,6 +420,43 @@ static void plans_are_remembered_until_there_are_too_many(void **state)
 	assert_int_equal(pl_plan_rows(p, 7, &b), ST_OK); /* all are forgotten */
 	assert_int_equal(pl_plan_rows(p, 300, &b), ST_OK);
 	assert_int_equal(b->tokens, 300);
+	assert_ptr_not_equal(a, b);
+	pl_free(p);
+}
+
+/* As plait.h promises: also a plan that was the last for which the memo had room. */
+static void a_plan_outlives_as_many_more_as_are_remembered(void **state)
+{
+	struct plan_fixture *f = *state;
+	struct pl_model *m = random_model(f, 1, 1, 1);
+	struct pl_options o = plan_options("h100", 8);
+	struct planner *p = pl_new(m, &o);
+	const struct pl_plan *a = NULL, *b;
+
+	for (int64_t t = 1; t <= PL_MEMO; t++)
+		assert_int_equal(pl_plan_rows(p, 1000 + t, &a), ST_OK);
+	for (int64_t t = 1; t <= PL_MEMO; t++)
+		assert_int_equal(pl_plan_rows(p, 5000 + t, &b), ST_OK);
+	assert_int_equal(a->tokens, 1000 + PL_MEMO);
+	assert_string_equal(a->model->name, m->name);
+	assert_int_equal(a->stage[0].rows, a->mode == PL_SPLIT ? a->split : a->tokens);
+	pl_free(p);
+}
+
+/* Prefix sums and cached rows that are the same numbers in the same order. */
+static void batches_with_and_without_cached_rows_are_told_apart(void **state)
+{
+	struct plan_fixture *f = *state;
+	struct pl_model *m = random_model(f, 1, 1, 1);
+	struct pl_options o = plan_options("h100", 8);
+	struct planner *p = pl_new(m, &o);
+	int64_t cum[] = {0, 100, 300, 300, 300};
+	struct pl_batch five = {300, 4, cum, NULL}, two = {300, 2, cum, cum + 3};
+	const struct pl_plan *a, *b;
+
+	assert_int_equal(pl_plan(p, &five, &a), ST_OK);
+	assert_int_equal(pl_plan(p, &two, &b), ST_OK);
+	assert_ptr_not_equal(a, b);
 	pl_free(p);
 }
 
@@ -602,6 +639,8 @@ int main(void)
 	        FIXTURE(a_gain_within_the_margin_is_left_alone),
 	        FIXTURE(every_rank_and_run_gets_the_same_bytes),
 	        FIXTURE(plans_are_remembered_until_there_are_too_many),
+	        FIXTURE(a_plan_outlives_as_many_more_as_are_remembered),
+	        FIXTURE(batches_with_and_without_cached_rows_are_told_apart),
 	        FIXTURE(parts_of_a_batch_have_all_of_its_rows_and_pairs_once),
 	        FIXTURE(pairs_are_what_counting_them_gives),
 	        FIXTURE(what_is_no_batch_is_refused),
