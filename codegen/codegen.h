@@ -48,7 +48,9 @@ struct cg_target {
 	unsigned regs_per_sm, max_regs_per_thread, smem_per_cta, max_threads;
 };
 const struct cg_target *cg_target_by_name(const char *s); /* NULL: unknown */
-const char *cg_target_names(struct arena *a);             /* "sm_80, sm_90, ..." for messages */
+/* The newest that a GPU of this compute capability (times 10) runs, without a suffix; NULL: none. */
+const struct cg_target *cg_target_of(unsigned sm);
+const char *cg_target_names(struct arena *a); /* "sm_80, sm_90, ..." for messages */
 
 /*
  * Programmatic dependent launch (sm_90): the kernel may be launched before the one before it in the

@@ -109,6 +109,16 @@ const struct cg_target *cg_target_by_name(const char *s)
 	return NULL;
 }
 
+const struct cg_target *cg_target_of(unsigned sm)
+{
+	const struct cg_target *t = NULL;
+
+	for (size_t i = 0; i < COUNT(targets); i++)
+		if (!targets[i].suffix && targets[i].sm <= sm && (!t || targets[i].sm > t->sm))
+			t = &targets[i];
+	return t;
+}
+
 const char *cg_target_names(struct arena *a)
 {
 	const char *s = targets[0].name;

@@ -5,13 +5,7 @@
 #include "runtime/image.h"
 #include <string.h>
 
-enum {
-	FORMAT = 1,
-	MOST_UNITS = 4096,
-	MOST_VARIANTS = 65536,
-	MOST_PARAMS = 1024,
-	MOST_BLOCK = 4096
-};
+enum { FORMAT = 1, MOST_UNITS = 4096, MOST_VARIANTS = 65536, MOST_PARAMS = 1024 };
 
 struct io {
 	struct strbuf *out; /* writing; else NULL */
@@ -281,7 +275,7 @@ static bool check_arg(const struct plait_kernel_info *k, const struct plait_arg_
 /* What a launch multiplies stays within 64 bits. */
 static bool check_param(const struct plait_param_info *p)
 {
-	const int64_t most = (int64_t)1 << 32;
+	const int64_t most = (int64_t)1 << 24; /* a spec's are at most 4 * IR_MAX_COLS */
 
 	return p->ndim <= 2 && p->cols > 0 && p->cols <= most && p->ld > 0 && p->ld <= most &&
 	       p->align > 0 && p->align <= 256 && (p->align & (p->align - 1)) == 0;
@@ -293,7 +287,7 @@ static bool check_kernel(const struct rt_image *m, const struct rt_variant *v)
 	const struct plait_kernel_info *i = &k->info;
 	bool good = v->unit < m->nunit && i->tp == m->tp && i->nparam == m->unit[v->unit].nparam &&
 	            i->threads >= 1 && i->threads <= 1024 && i->max_ctas >= 1 &&
-	            i->max_ctas <= CG_MAX_CTAS && i->argument_bytes <= MOST_BLOCK &&
+	            i->max_ctas <= CG_MAX_CTAS && i->argument_bytes <= RT_MOST_BLOCK &&
 	            i->dynamic_bytes <= 1u << 20 && i->cols > 0 && k->plan.per_sm <= 32 &&
 	            (!k->plan.xchg_row || cg_push_set(k->plan.protocol) >= 0) &&
 	            k->plan.xchg_row <= 1u << 30 && k->plan.xchg_ranks <= CG_MAX_RANKS;

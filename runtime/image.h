@@ -10,6 +10,8 @@
 
 #define RT_NONE UINT32_MAX
 
+enum { RT_MOST_BLOCK = 4096 }; /* bytes of a kernel's arguments */
+
 /* What NCCL does with a parameter where it carries the rows (rt_image.nccl): the kernel itself then
  * has own rows of it. */
 enum rt_role { RT_PLAIN, RT_SUMMED, RT_GATHERED };
