@@ -17,6 +17,7 @@ struct by_nccl {
 	cu_device device;
 	struct cu_ctx *ctx;
 	struct cu_stream *stream;
+	bool pending;    /* what was enqueued last is not known to have ended */
 	cu_address room; /* processes * ROOM bytes; this process's part first */
 	char host[];     /* (processes + 1) * ROOM: what is sent, then what comes */
 };
@@ -29,7 +30,8 @@ static void close_nccl(struct rt_boot *b)
 	struct cu_ctx *old;
 
 	if (n->ctx && n->drv->ctx_push(n->ctx) == RT_CU_SUCCESS) {
-		if (n->room)
+		/* To free is to wait, for ever where a process has gone. */
+		if (n->room && !n->pending)
 			n->drv->mem_free(n->room);
 		if (n->stream)
 			n->drv->stream_destroy(n->stream);
@@ -49,7 +51,8 @@ static bool wait(struct by_nccl *n, struct rt_error *e)
 		cu_result r = n->drv->stream_query(n->stream);
 		int state = RT_NCCL_SUCCESS;
 
-		if (r != RT_CU_ERROR_NOT_READY)
+		n->pending = r == RT_CU_ERROR_NOT_READY;
+		if (!n->pending)
 			return rt_cu_ok(n->drv, e, RT_DRIVER_NO_stream_query, r);
 		if (!RT_NC(n->nccl, e, async_error, n->comm, &state))
 			return false;
@@ -75,8 +78,10 @@ static bool gather_some(struct by_nccl *n, const char *send, char *recv, size_t 
 	memcpy(n->host, send, bytes);
 	if (!RT_CU(n->drv, e, copy_to_device, n->room, n->host, bytes, n->stream) ||
 	    !RT_NC(n->nccl, e, all_gather, (const void *)(uintptr_t)n->room,
-	           (void *)(uintptr_t)(n->room + ROOM), bytes, RT_NCCL_CHAR, n->comm, n->stream) ||
-	    !RT_CU(n->drv, e, copy_to_host, all, n->room + ROOM, bytes * n->b.processes,
+	           (void *)(uintptr_t)(n->room + ROOM), bytes, RT_NCCL_CHAR, n->comm, n->stream))
+		return false;
+	n->pending = true;
+	if (!RT_CU(n->drv, e, copy_to_host, all, n->room + ROOM, bytes * n->b.processes,
 	           n->stream) ||
 	    !wait(n, e))
 		return false;

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_BLOCK = 4096 };
-
 enum plait_status rt_launch_refuse(plait_stage *s, enum plait_status st, const char *fmt, ...)
 {
 	char text[400];
@@ -257,7 +255,7 @@ enum plait_status rt_launch_kernel(plait_stage *s, const struct rt_launching *x)
 	        .attr = &attr,
 	        .nattr = x->k->plan.pdl != CG_PDL_NONE,
 	};
-	_Alignas(16) unsigned char block[MOST_BLOCK];
+	_Alignas(16) unsigned char block[RT_MOST_BLOCK];
 	size_t bytes = x->k->info.argument_bytes;
 	void *extra[] = {(void *)RT_LAUNCH_BLOCK, block, (void *)RT_LAUNCH_BYTES, &bytes,
 	                 (void *)RT_LAUNCH_END};

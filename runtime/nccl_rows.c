@@ -254,28 +254,32 @@ static bool hold(plait_stage *s, const struct rt_launching *x)
 	return all;
 }
 
-enum plait_status rt_launch_nccl(plait_stage *s, const struct rt_launching *x)
+/* With s->turn: what is held must not change while it is enqueued. */
+static enum plait_status take_turn(plait_stage *s, const struct rt_launching *x)
 {
-	struct rt_held one = {.x = *x};
-	enum plait_status st = PLAIT_OK;
-	bool all, twice = false, other = false;
+	bool other = s->held[x->l.local].here; /* twice */
 
-	if (s->comm->nlocal == 1)
-		return run(s, &one, 1);
-	pthread_mutex_lock(&s->lock);
-	twice = s->held[x->l.local].here;
 	for (unsigned i = 0; i < s->comm->nlocal; i++)
 		other |= s->held[i].here &&
 		         (s->held[i].x.unit != x->unit || s->held[i].x.l.rows != x->l.rows);
-	all = !twice && !other && hold(s, x);
-	pthread_mutex_unlock(&s->lock);
-	if (twice || other)
+	if (other)
 		return rt_launch_refuse(
 		        s, PLAIT_USAGE,
 		        "rank %u launches kernel '%s' while other ranks of this process have not "
 		        "yet launched, or launched another: NCCL takes them together",
 		        x->rank, x->k->name);
-	if (all)
-		st = run(s, s->held, s->comm->nlocal);
+	return hold(s, x) ? run(s, s->held, s->comm->nlocal) : PLAIT_OK;
+}
+
+enum plait_status rt_launch_nccl(plait_stage *s, const struct rt_launching *x)
+{
+	struct rt_held one = {.x = *x};
+	enum plait_status st;
+
+	if (s->comm->nlocal == 1)
+		return run(s, &one, 1);
+	pthread_mutex_lock(&s->turn);
+	st = take_turn(s, x);
+	pthread_mutex_unlock(&s->turn);
 	return st;
 }

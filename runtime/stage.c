@@ -50,8 +50,7 @@ void rt_machine_key(const plait_comm *c, struct arena *a, struct rt_table_key *k
 /* The target that all GPUs have: that of the least of them. */
 static const char *target_of(const plait_comm *c)
 {
-	static const char *const names[] = {"sm_120", "sm_103", "sm_100", "sm_90",
-	                                    "sm_89",  "sm_86",  "sm_80"};
+	const struct cg_target *t;
 	unsigned least = UINT32_MAX;
 
 	for (unsigned r = 0; r < c->size; r++) {
@@ -59,13 +58,8 @@ static const char *target_of(const plait_comm *c)
 
 		least = sm < least ? sm : least;
 	}
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		const struct cg_target *t = cg_target_by_name(names[i]);
-
-		if (t && t->sm <= least)
-			return names[i];
-	}
-	return NULL;
+	t = cg_target_of(least);
+	return t ? t->name : NULL;
 }
 
 /* SMs of a rank: several ranks may share a GPU, whose CTAs have to run at the same time. */
@@ -103,23 +97,28 @@ unsigned rt_stage_grid(const plait_stage *s, const struct rt_kernel *k, uint64_t
 
 /* ---- the image ---- */
 
-static void read_table(struct making *k)
+/* One that is named has to be there, and is taken at its word. */
+static enum plait_status read_table(struct making *k)
 {
 	struct rt_table_key key;
-	struct diags quiet;
+	struct diags d;
 	const char *path = k->o.table;
+	enum status s;
 
-	diags_init(&quiet, &k->scratch);
+	diags_init(&d, &k->scratch);
 	rt_machine_key(k->c, &k->scratch, &key);
 	if (!path)
 		path = rt_table_path(k->cache.dir < 0 ? NULL : k->cache.path, &key, &k->scratch);
-	if (!path || !*path || rt_table_load(&k->table, path, &k->scratch, &quiet) != ST_OK)
-		return;
-	/* one that is named is taken at its word */
-	if (!k->o.table && rt_table_differs(&k->table.key, &key, &k->scratch))
-		return;
+	if (!path || !*path)
+		return PLAIT_OK;
+	s = rt_table_load(&k->table, path, &k->scratch, &d);
+	if (s != ST_OK && k->o.table)
+		return rt_fail(&k->c->error, (enum plait_status)s, "%s", d.head->text);
+	if (s != ST_OK || (!k->o.table && rt_table_differs(&k->table.key, &key, &k->scratch)))
+		return PLAIT_OK;
 	k->select = rt_table_select(&k->table, &k->scratch);
 	k->v.table = &k->select;
+	return PLAIT_OK;
 }
 
 static enum status make_image(void *ctx, struct arena *a, struct rt_bytes *value)
@@ -340,8 +339,9 @@ static enum plait_status prepare(struct making *k, const struct plait_stage_opti
 		return s;
 	rt_cache_open(&k->cache, k->o.cache_dir, &k->scratch);
 	if (!k->v.nccl)
-		read_table(k);
-	s = image(k);
+		s = read_table(k);
+	if (s == PLAIT_OK)
+		s = image(k);
 	if (s != PLAIT_OK)
 		return s;
 	k->s->dependent = k->s->image.variant[0].k->plan.pdl != CG_PDL_NONE;
@@ -370,7 +370,10 @@ static enum plait_status create(struct making *k, const struct plait_stage_optio
 	if (st != PLAIT_OK)
 		return st;
 	rt_stage_load(s, &k->cache);
-	return rt_vote(k->c);
+	st = rt_vote(k->c);
+	if (st != PLAIT_OK)
+		rt_stage_unload(s); /* where it did load: nothing may be launched */
+	return st;
 }
 
 enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_options *o,
@@ -393,6 +396,7 @@ enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_opt
 		k->s->comm = c;
 		k->s->view.diagnostics = "";
 		pthread_mutex_init(&k->s->lock, NULL);
+		pthread_mutex_init(&k->s->turn, NULL);
 		arena_init(&k->scratch, default_limit);
 		rt_image_init(&k->s->image);
 		st = create(k, o);
@@ -417,6 +421,7 @@ void plait_stage_free(plait_stage *s)
 	rt_stage_unload(s);
 	rt_image_free(&s->image);
 	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->turn);
 	free(s);
 }
 

@@ -23,8 +23,9 @@ struct plait_stage {
 	bool dependent, rows_in_memory;
 	bool shared;  /* ranks share a GPU */
 	unsigned sms; /* of a rank alone, on every rank: those of a GPU by the ranks on it */
-	pthread_mutex_t lock; /* of comm->error and of what is held, when ranks are launched by
-	                               threads of their own */
+	/* Ranks may be launched by threads of their own: */
+	pthread_mutex_t lock; /* of comm->error, for the time of writing it */
+	pthread_mutex_t turn; /* of what is held, until it is enqueued */
 	struct rt_held *held; /* [comm->nlocal], where NCCL carries the rows */
 	struct rt_stage_stats {
 		bool image_hit; /* the front half came from the cache */

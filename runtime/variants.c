@@ -127,6 +127,10 @@ static enum status without_collectives(struct builder *b, struct ir_func *f, uin
 		if (v->op == IR_OP_LOAD_SUM && v->type.dtype != q->type.dtype)
 			return usage(b, "NCCL cannot keep the sum of '%s' in f32", q->name,
 			             "the GPUs of all ranks have to reach each other's memory");
+		if (v->op == IR_OP_LOAD_SUM && ir_dtype_info[q->type.dtype].bits < 16)
+			return usage(b, "NCCL does not sum elements as small as those of '%s'",
+			             q->name,
+			             "the GPUs of all ranks have to reach each other's memory");
 		if (q->ld && q->ld != q->type.cols)
 			return usage(b, "NCCL cannot carry the rows of '%s', which are not dense",
 			             q->name, "leave out its leading dimension");

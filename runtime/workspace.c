@@ -138,6 +138,19 @@ static void close_side(plait_workspace *w, unsigned local)
 
 /* ---- the interface ---- */
 
+static bool takes_multicast(const plait_stage *s)
+{
+	for (uint32_t i = 0; i < s->image.nvariant; i++) {
+		const struct rt_kernel *k = s->image.variant[i].k;
+
+		for (uint32_t g = 0; g < k->info.narg; g++)
+			if (k->arg[g].kind == PLAIT_ARG_WS_MC ||
+			    k->arg[g].kind == PLAIT_ARG_XCHG_MC)
+				return true;
+	}
+	return false;
+}
+
 static enum plait_status create(plait_workspace *w)
 {
 	plait_comm *c = w->stage->comm;
@@ -145,6 +158,12 @@ static enum plait_status create(plait_workspace *w)
 
 	if (s != PLAIT_OK)
 		return s;
+	/* The same on all ranks: a multicast object is made on all or on none. */
+	if (!w->buffer->multicast[0] && takes_multicast(w->stage))
+		return rt_fail(&c->error, PLAIT_ENV,
+		               "no multicast object could be made for the workspace (see 'why' of "
+		               "plait_comm_info), and the stage has kernels that need one: make it "
+		               "with compile.multicast = PLAIT_NO");
 	for (unsigned i = 0; i < c->nlocal; i++)
 		if (!open_side(w, i))
 			break;

@@ -5,6 +5,7 @@
 #include "runtime/launch.h"
 #include <dirent.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -694,6 +695,67 @@ static void where_NCCL_carries_the_rows_the_results_are_the_same(void **state)
 	}
 }
 
+/* What a thread of rank 0's does while NCCL takes the launches before. */
+static struct early {
+	struct rt_nccl nccl;
+	struct fixture *f;
+	pthread_t thread;
+	atomic_bool begun, done;
+	bool held_back;
+	enum plait_status status;
+} early;
+
+static void *launch_next(void *ctx)
+{
+	struct plait_launch l = call(early.f, 0, 9);
+
+	(void)ctx;
+	early.status = plait_launch(early.f->s, &l);
+	atomic_store(&early.done, true);
+	return NULL;
+}
+
+static int group_start_slowly(void)
+{
+	if (!atomic_exchange(&early.begun, true)) {
+		assert_int_equal(pthread_create(&early.thread, NULL, launch_next, NULL), 0);
+		usleep(50000);
+		early.held_back = !atomic_load(&early.done);
+	}
+	return early.nccl.group_start();
+}
+
+static void the_next_launch_waits_until_those_that_are_held_are_enqueued(void **state)
+{
+	struct fixture *f = *state;
+	const struct rt_nccl *was;
+	struct rt_nccl slow;
+
+	begin_by(f, false, PLAIT_BY_NCCL);
+	make(f, 16);
+	was = f->c->nccl;
+	early = (struct early){.nccl = *was, .f = f};
+	slow = early.nccl;
+	slow.group_start = group_start_slowly;
+	f->c->nccl = &slow;
+	fill(f, 9);
+	launch_all(f, 9);
+	assert_int_equal(pthread_join(early.thread, NULL), 0);
+	assert_true(early.held_back);
+	assert_int_equal(early.status, PLAIT_OK);
+	check(f, 9);
+	/* the other ranks' launches of the second round */
+	fill(f, 9);
+	for (unsigned r = 1; r < GPUS; r++) {
+		struct plait_launch l = call(f, r, 9);
+
+		good(f, plait_launch(f->s, &l));
+	}
+	run(f);
+	check(f, 9);
+	f->c->nccl = was;
+}
+
 static void a_failure_of_any_call_of_NCCL_is_an_error(void **state)
 {
 	struct fixture *f = *state;
@@ -860,6 +922,43 @@ static void running_out_of_memory_comes_back_clean(void **state)
 	}
 }
 
+static cu_result no_multicast(cu_handle *h, const struct cu_multicast_prop *p)
+{
+	(void)h;
+	(void)p;
+	return RT_CU_ERROR_OUT_OF_MEMORY;
+}
+
+/* Objects of the switch are few: that the communicator got one says nothing of the next. */
+static void a_workspace_without_the_multicast_address_it_needs_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f, true);
+	good(f, plait_stage_create(f->c, &f->o, &f->s));
+	f->d->table.multicast_create = no_multicast;
+	assert_int_equal(plait_workspace_create(f->s, &f->w), PLAIT_ENV);
+	assert_non_null(strstr(plait_comm_error(f->c), "PLAIT_NO"));
+	assert_null(f->w);
+	plait_stage_free(f->s);
+	f->o.compile.multicast = PLAIT_NO;
+	make(f, 64);
+	launch_and_check(f, 64);
+}
+
+static void a_table_that_is_named_has_to_be_there(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f, false);
+	f->o.table = "/nowhere/select.table";
+	assert_int_equal(plait_stage_create(f->c, &f->o, &f->s), PLAIT_ENV);
+	assert_non_null(strstr(plait_comm_error(f->c), "/nowhere/select.table"));
+	plait_stage_free(f->s);
+	f->o.table = ""; /* none */
+	good(f, plait_stage_create(f->c, &f->o, &f->s));
+}
+
 static void options_that_make_no_sense_are_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -926,6 +1025,9 @@ int main(void)
 	        TEST(a_second_start_takes_its_kernels_from_the_cache),
 	        TEST(a_stage_may_be_made_of_a_bundle),
 	        TEST(running_out_of_memory_comes_back_clean),
+	        TEST(the_next_launch_waits_until_those_that_are_held_are_enqueued),
+	        TEST(a_workspace_without_the_multicast_address_it_needs_is_refused),
+	        TEST(a_table_that_is_named_has_to_be_there),
 	        TEST(options_that_make_no_sense_are_refused),
 	        TEST(what_differs_in_a_contract_is_named),
 	};
