@@ -253,7 +253,8 @@ enum plait_status rt_launch_kernel(plait_stage *s, const struct rt_launching *x)
 	        .shared_bytes = x->k->info.dynamic_bytes,
 	        .stream = x->l.stream,
 	        .attr = &attr,
-	        .nattr = x->k->plan.pdl != CG_PDL_NONE,
+	        /* a successor's CTAs that wait would take the SMs of another rank's kernel */
+	        .nattr = x->k->plan.pdl != CG_PDL_NONE && !s->shared,
 	};
 	_Alignas(16) unsigned char block[RT_MOST_BLOCK];
 	size_t bytes = x->k->info.argument_bytes;
