@@ -356,6 +356,7 @@ bool bench_norm_launch(void *norm, unsigned i, uint64_t T)
 		l.noperand = s->nparam;
 		l.rows = T;
 		l.ctas = n->ctas;
+		l.protocol = "local"; /* by name: the stage may have others for many rows */
 		good = plait_ok(s, plait_launch(n->stage[r], &l), n->comm[r]);
 	}
 	free(op);
