@@ -88,6 +88,7 @@ static void every_kernel_has_what_some_T_gets(void **state)
 	struct fixture *f = *state;
 	struct rt_image *m = &f->image;
 
+	f->o.max_rows = 65536;
 	make(f);
 	assert_int_equal(m->nkernel, 3);
 	assert_int_equal(m->nunit, 4);
@@ -99,7 +100,7 @@ static void every_kernel_has_what_some_T_gets(void **state)
 	assert_string_equal(protocol(f, 0, 1), "push");
 	assert_string_equal(protocol(f, 1, 1), "push");
 	assert_string_equal(protocol(f, 2, 1), "local");
-	assert_string_equal(protocol(f, 0, 16384), "p2p-twoshot");
+	assert_string_equal(protocol(f, 0, 65536), "p2p-bulk");
 	for (uint32_t i = 0; i < m->nvariant; i++)
 		assert_true(rt_image_most(m, i) > 0);
 }
