@@ -25,9 +25,8 @@ static void each_row(struct vf_step_run *u, unsigned p, unsigned rank, struct vf
 			sim_undefine(u->sim, at, n);
 }
 
-static bool before(void *ctx, struct sim *sim, unsigned rank)
+static void write_inputs(struct vf_step *s, struct sim *sim, unsigned rank, bool constants)
 {
-	struct vf_step *s = ctx;
 	struct vf_step_run *u = s->run;
 	const struct ir_func *f = u->d->k->f;
 	bool resized = u->had[rank] != s->item->T;
@@ -37,8 +36,8 @@ static bool before(void *ctx, struct sim *sim, unsigned rank)
 		uint64_t all = (uint64_t)vf_capacity(u, p) * vf_pitch(u, p);
 		const uint8_t *image = s->item->in[(size_t)p * u->d->o.tp + rank];
 
-		if (u->d->link[p].linked)
-			continue; /* as the kernels before left it */
+		if (u->d->link[p].linked || u->d->k->k->param[p].constant != constants)
+			continue; /* as the kernels before left it; or not its turn */
 		if (resized && f->param[p].mode == IR_IN)
 			sim_undefine(sim, u->at[p].uc[rank], all);
 		else if (resized)
@@ -47,6 +46,22 @@ static bool before(void *ctx, struct sim *sim, unsigned rank)
 			image += (uint64_t)w.begin * vf_row_bytes(u, p);
 		each_row(u, p, rank, w, image);
 	}
+}
+
+/* What a dependent launch may read before it waits: it is there when what the launch waits for
+ * begins. */
+static bool constants(void *ctx, struct sim *sim, unsigned rank)
+{
+	write_inputs(ctx, sim, rank, true);
+	return true;
+}
+
+static bool before(void *ctx, struct sim *sim, unsigned rank)
+{
+	struct vf_step *s = ctx;
+	struct vf_step_run *u = s->run;
+
+	write_inputs(s, sim, rank, false);
 	u->had[rank] = s->item->T;
 	if (u->mem->rows_at[rank])
 		sim_write(sim, u->mem->rows_at[rank], &(uint32_t){(uint32_t)s->item->T}, 4);
@@ -158,6 +173,7 @@ static void make_step(struct vf_step_run *u, unsigned i)
 	s->first = arena_news(u->a, uint8_t *, u->d->k->f->nparam);
 	u->r->rows += (uint64_t)s->item->T;
 	for (unsigned r = 0; r < u->d->o.tp; r++) {
+		sim_host(u->sim, r, 0, constants, s);
 		sim_host(u->sim, r, 0, before, s);
 		launch(u, s, r);
 		sim_host(u->sim, r, 0, vf_after, s);
