@@ -154,7 +154,9 @@ static int run(plait_comm *c, uint64_t T)
 		const char *protocol = plait_stage_protocol(stage, 0, T, &ctas);
 
 		for (unsigned r = 0; r < info.nlocal && s == PLAIT_OK; r++) {
-			double d = worst(plait_buffer_address(y, r), info.size, T * HIDDEN);
+			double d = cudaSetDevice((int)r) ? INFINITY
+			                                 : worst(plait_buffer_address(y, r),
+			                                         info.size, T * HIDDEN);
 
 			printf("rank %u of %u: %llu rows by %s, %u CTAs; largest difference %.3g\n",
 			       r, info.size, (unsigned long long)T, protocol, ctas, d);
