@@ -1,27 +1,6 @@
 /* Cases from the kernels of a spec, choices for chains and for single kernels, remarks. */
 #include "codegen/offer.h"
-#include <stdlib.h>
 #include <string.h>
-
-bool cg_multicast_default(const struct cg_target *t)
-{
-	static const struct {
-		const char *name, *off;
-	} env[] = {
-	        {"PLAIT_MULTICAST", "0"},
-	        {"NCCL_NVLS_ENABLE", "0"},
-	        {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"},
-	        {"NVSHMEM_DISABLE_NVLS", "1"},
-	};
-
-	for (size_t i = 0; i < sizeof env / sizeof *env; i++) {
-		const char *s = getenv(env[i].name);
-
-		if (s && !strcmp(s, env[i].off))
-			return false;
-	}
-	return t->sm >= 90;
-}
 
 /* Leaves this kernel and what it may call. */
 static void keep_only(struct ir_module *m, const char *kernel)

@@ -13,13 +13,6 @@ struct cg_offer {
 	bool carried;            /* has carried parameters, which are taken for one chain */
 };
 
-/*
- * May `auto` take multicast, where the caller does not say?  From sm_90 on, unless PLAIT_MULTICAST=0,
- * NCCL_NVLS_ENABLE=0, TORCH_SYMM_MEM_DISABLE_MULTICAST=1 or NVSHMEM_DISABLE_NVLS=1 is in the
- * environment.
- */
-bool cg_multicast_default(const struct cg_target *t);
-
 /* A copy of kernel `name` of m, which is before all passes, through the passes; NULL: d says why not. */
 struct ir_func *cg_fuse(const struct ir_module *m, const char *name,
                         const struct ir_pass_options *o, struct arena *a, struct diags *d);

@@ -6,6 +6,7 @@
 #include "runtime/code.h"
 #include "codegen/offer.h"
 #include "frontend/frontend.h"
+#include "runtime/machine.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,7 +170,7 @@ static enum status compile(struct job *j, const struct ir_func *f, enum cg_proto
 static enum status choose(struct job *j, size_t n)
 {
 	struct cg_offer *of = arena_news(&j->scratch, struct cg_offer, n);
-	bool multicast = j->o.multicast == PLAIT_AUTO ? cg_multicast_default(j->cg.target)
+	bool multicast = j->o.multicast == PLAIT_AUTO ? rt_multicast_default(j->cg.target->sm)
 	                                              : j->o.multicast == PLAIT_YES;
 	enum status worst = ST_OK;
 	unsigned k = 0;

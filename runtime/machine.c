@@ -33,6 +33,11 @@ const char *rt_multicast_off(void)
 	return NULL;
 }
 
+bool rt_multicast_default(unsigned sm)
+{
+	return sm >= 90 && !rt_multicast_off();
+}
+
 /* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue ...": the word of digits and
  * points. */
 static const char *version_word(const char *line, struct arena *a)

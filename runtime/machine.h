@@ -33,6 +33,10 @@ struct rt_machine {
 /* The variable that switches multicast off, as "NCCL_NVLS_ENABLE=0"; NULL: none does. */
 const char *rt_multicast_off(void);
 
+/* May `auto` take multicast on a target of this sm, where the caller does not say?  From sm_90 on, unless it
+ * is switched off. */
+bool rt_multicast_default(unsigned sm);
+
 /* The names of all such variables and the value that switches off; NULL ends. */
 struct rt_switch {
 	const char *name, *off;

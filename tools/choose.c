@@ -1,10 +1,11 @@
 /* Selection for a spec: offers of its kernels by codegen/offer.h, compiled as they got. */
 #include "tools/choose.h"
+#include "runtime/machine.h"
 
 bool choose_multicast(const struct args *args)
 {
 	return args->multicast != MULTICAST_AUTO ? args->multicast == MULTICAST_YES
-	                                         : cg_multicast_default(args->target);
+	                                         : rt_multicast_default(args->target->sm);
 }
 
 struct cg_offer *choose_offers(struct pipe *p, unsigned *n)

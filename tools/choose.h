@@ -3,7 +3,7 @@
 #include "codegen/offer.h"
 #include "tools/pipeline.h"
 
-/* May auto take multicast?  What --multicast says; else cg_multicast_default. */
+/* May auto take multicast?  What --multicast says; else rt_multicast_default. */
 bool choose_multicast(const struct args *args);
 
 /*
