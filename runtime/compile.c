@@ -5,7 +5,7 @@
  */
 #include "runtime/code.h"
 #include "codegen/offer.h"
-#include "frontend/frontend.h"
+#include "runtime/front.h"
 #include "runtime/machine.h"
 #include <stdlib.h>
 #include <string.h>
@@ -102,22 +102,10 @@ static enum status check_arguments(struct job *j)
 
 static enum status front(struct job *j)
 {
-	struct fe_options fo = {.nset = j->o.nset};
-	struct fe_set *set = arena_news(&j->scratch, struct fe_set, j->o.nset);
-	struct source *src = diags_add_source(&j->d, j->o.spec_name, j->o.text, j->o.text_len);
-	struct ast_file *ast;
+	struct fe_options fo = {0};
 
-	if (!src) {
-		diag_at(&j->d, DIAG_ERROR, DIAG_RT_ARGUMENT, (struct span){0},
-		        "the spec is larger than 4 GiB");
-		return ST_INPUT;
-	}
-	for (size_t i = 0; i < j->o.nset; i++)
-		set[i] = (struct fe_set){j->o.set[i].name, j->o.set[i].value};
-	fo.set = set;
-	ast = fe_parse(&j->scratch, &j->d, src);
-	j->before = ast ? fe_lower(&j->scratch, &j->d, ast, &fo) : NULL;
-	return j->before && !j->d.nerror ? ST_OK : ST_INPUT;
+	return rt_front(&j->scratch, &j->d, j->o.spec_name, j->o.text, j->o.text_len, j->o.set,
+	                j->o.nset, &fo, &j->before);
 }
 
 static enum status no_such_kernel(struct job *j, const struct ir_module *m)

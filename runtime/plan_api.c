@@ -2,8 +2,8 @@
  * The planner's public face: plait_planner_*, plait_plan_*.  A handle has an arena with the spec's
  * model and the texts that were asked for; the plans belong to the planner inside.
  */
-#include "frontend/frontend.h"
 #include "planner/planner.h"
+#include "runtime/front.h"
 #include "runtime/plait.h"
 #include <stdlib.h>
 #include <string.h>
@@ -185,18 +185,14 @@ static const struct fe_steps *find_model(plait_planner *p, const struct fe_steps
 
 static enum status read_spec(plait_planner *p, const struct pl_model **model)
 {
-	struct source *src = diags_add_source(&p->d, p->o.spec_name, p->o.text, p->o.text_len);
-	struct fe_set *set = arena_news(&p->arena, struct fe_set, p->o.nset);
 	struct fe_steps *steps = NULL;
-	struct fe_options fo = {.tp = p->o.tp, .set = set, .nset = p->o.nset, .steps = &steps};
+	struct fe_options fo = {.tp = p->o.tp, .steps = &steps};
+	struct ir_module *before;
 	const struct fe_steps *m;
 	const char *why;
 
-	if (!src)
-		return wrong(p, DIAG_RT_ARGUMENT, "the spec is larger than 4 GiB", NULL);
-	for (size_t i = 0; i < p->o.nset; i++)
-		set[i] = (struct fe_set){p->o.set[i].name, p->o.set[i].value};
-	if (!fe_lower(&p->arena, &p->d, fe_parse(&p->arena, &p->d, src), &fo) || p->d.nerror)
+	if (rt_front(&p->arena, &p->d, p->o.spec_name, p->o.text, p->o.text_len, p->o.set,
+	             p->o.nset, &fo, &before) != ST_OK)
 		return ST_INPUT;
 	m = find_model(p, steps);
 	if (!m)

@@ -4,7 +4,7 @@
  */
 #include "runtime/variants.h"
 #include "codegen/offer.h"
-#include "frontend/frontend.h"
+#include "runtime/front.h"
 #include <string.h>
 
 struct source_unit {
@@ -65,18 +65,10 @@ static enum status options(struct builder *b)
 static enum status front(struct builder *b)
 {
 	const struct plait_compile_options *o = &b->o->compile;
-	struct fe_set *set = arena_news(b->a, struct fe_set, o->nset);
-	struct fe_options fo = {.set = set, .nset = o->nset};
-	struct source *src = diags_add_source(&b->d, b->cg.spec_name, o->text, o->text_len);
-	struct ast_file *ast;
+	struct fe_options fo = {0};
 
-	if (!src)
-		return usage(b, "the spec is larger than 4 GiB%s", "", "give less of it");
-	for (size_t i = 0; i < o->nset; i++)
-		set[i] = (struct fe_set){o->set[i].name, o->set[i].value};
-	ast = fe_parse(b->a, &b->d, src);
-	b->before = ast ? fe_lower(b->a, &b->d, ast, &fo) : NULL;
-	return b->before && !b->d.nerror ? ST_OK : ST_INPUT;
+	return rt_front(b->a, &b->d, b->cg.spec_name, o->text, o->text_len, o->set, o->nset, &fo,
+	                &b->before);
 }
 
 /* The kernel through the passes; NULL: d says why not. */

@@ -1,0 +1,13 @@
+/* A caller's spec, with the constants that it overrides, to IR: for all calls that take one. */
+#pragma once
+#include "frontend/frontend.h"
+#include "runtime/plait.h"
+#include "support/status.h"
+
+/*
+ * Reads `len` bytes of text, which must outlive `d`, as a source of that name.  *o says what the caller wants of
+ * lowering; its set is taken from `set`.  *m has the module before all passes.  ST_INPUT: d says why not.
+ */
+enum status rt_front(struct arena *a, struct diags *d, const char *name, const char *text,
+                     size_t len, const struct plait_set *set, size_t nset, struct fe_options *o,
+                     struct ir_module **m);
