@@ -40,7 +40,7 @@ static struct ir_func *fuse_quietly(const struct ir_module *m, const char *name,
 	return f;
 }
 
-static bool has_carried(const struct ir_func *f)
+bool cg_has_carried(const struct ir_func *f)
 {
 	for (unsigned i = 0; i < f->nparam; i++)
 		if (f->param[i].type.ndim == 2 && f->param[i].type.place == IR_CARRIED)
@@ -56,7 +56,7 @@ struct cg_offer cg_offer_make(const struct ir_func *made, enum ir_rows rows,
 	const char *why =
 	        rows == IR_ROWS_OWN ? "own rows were asked for" : "all rows were asked for";
 	const struct ir_func *other = NULL;
-	struct cg_offer x = {.carried = has_carried(made)};
+	struct cg_offer x = {.carried = cg_has_carried(made)};
 
 	if (before)
 		other = fuse_quietly(before, made->name, turned, o, a, &why);

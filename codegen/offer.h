@@ -17,6 +17,9 @@ struct cg_offer {
 struct ir_func *cg_fuse(const struct ir_module *m, const char *name,
                         const struct ir_pass_options *o, struct arena *a, struct diags *d);
 
+/* Has it a carried parameter? */
+bool cg_has_carried(const struct ir_func *f);
+
 /*
  * The offer of a kernel that `made`, fused in form `rows`, is.  Its other form is made from
  * `before`; NULL: only this one was asked for.  `o` is as for cg_case_make.

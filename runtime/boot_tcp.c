@@ -81,18 +81,6 @@ static void close_tcp(struct rt_boot *b)
 	free(t);
 }
 
-/* "process 3, 5" of the world: those without a connection, or whose bit is in `late`. */
-static void name_missing(const struct tcp *t, uint32_t late, char *out, size_t n)
-{
-	size_t at = 0;
-
-	out[0] = '\0';
-	for (unsigned i = 1; i < t->b.processes && at < n; i++)
-		if (late >> i & 1)
-			at += (size_t)snprintf(out + at, n - at, "%s%u", at ? ", " : "process ",
-			                       t->base + i);
-}
-
 /* ---- joining: process 0 ---- */
 
 static void drop_pending(struct join *j, unsigned i)
@@ -193,7 +181,7 @@ static bool join_all(struct join *j, uint64_t deadline, struct rt_error *e)
 
 			for (unsigned i = 1; i < t->b.processes; i++)
 				late |= (uint32_t)(t->fd[i] < 0) << i;
-			name_missing(t, late, who, sizeof who);
+			rt_name_processes(t->base, late, who, sizeof who);
 			rt_fail(e, PLAIT_TIMEOUT, "%s did not come within %.1f s", who,
 			        (double)t->b.timeout_ns * 1e-9);
 			return false;
@@ -457,7 +445,7 @@ static bool collect(struct tcp *t, char *recv, size_t bytes, uint64_t deadline, 
 					w[n++] = (struct pollfd){.fd = t->fd[i], .events = POLLIN};
 			}
 		if (late && rt_now_ns() >= deadline) {
-			name_missing(t, late, who, sizeof who);
+			rt_name_processes(t->base, late, who, sizeof who);
 			rt_fail(e, PLAIT_TIMEOUT, "%s did not come within %.1f s", who,
 			        (double)t->b.timeout_ns * 1e-9);
 			return false;

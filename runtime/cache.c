@@ -1,5 +1,6 @@
 /* The cache's files: their names, what is in them, reading and writing them, locks. */
 #include "runtime/cache.h"
+#include "runtime/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -213,23 +214,6 @@ enum rt_cached rt_cache_get(const struct rt_cache *c, struct rt_bytes key, struc
 
 /* ---- writing ---- */
 
-static bool write_all(int fd, const void *p, size_t n)
-{
-	const unsigned char *s = p;
-
-	while (n) {
-		ssize_t k = write(fd, s, n);
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return false;
-		s += k;
-		n -= (size_t)k;
-	}
-	return true;
-}
-
 /* A new file of a name that nobody has; -1: none. */
 static int new_file(int dir, char name[NAME])
 {
@@ -268,8 +252,8 @@ bool rt_cache_put(const struct rt_cache *c, struct rt_bytes key, struct rt_bytes
 	fd = new_file(c->dir, temp);
 	if (fd < 0)
 		return false;
-	good = write_all(fd, &h, sizeof h) && write_all(fd, key.p, key.n) &&
-	       write_all(fd, value.p, value.n) && fsync(fd) == 0;
+	good = rt_write_all(fd, &h, sizeof h) && rt_write_all(fd, key.p, key.n) &&
+	       rt_write_all(fd, value.p, value.n) && fsync(fd) == 0;
 	good = close(fd) == 0 && good;
 	good = good && renameat(c->dir, temp, c->dir, name) == 0;
 	if (!good)

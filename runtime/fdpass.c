@@ -184,15 +184,6 @@ static bool receive(struct exchange *x)
 	return true;
 }
 
-static void name(uint32_t set, char *out, size_t n)
-{
-	size_t at = 0;
-
-	for (unsigned i = 0; i < 32 && at < n; i++)
-		if (set >> i & 1)
-			at += (size_t)snprintf(out + at, n - at, "%s%u", at ? ", " : "process ", i);
-}
-
 static bool pass(struct exchange *x, uint64_t timeout_ns, struct rt_error *e)
 {
 	uint64_t deadline = rt_now_ns() + timeout_ns;
@@ -213,7 +204,7 @@ static bool pass(struct exchange *x, uint64_t timeout_ns, struct rt_error *e)
 		if (!(x->unsent | x->missing))
 			break;
 		if (rt_now_ns() >= deadline) {
-			name(x->missing ? x->missing : x->unsent, who, sizeof who);
+			rt_name_processes(0, x->missing ? x->missing : x->unsent, who, sizeof who);
 			rt_fail(e, PLAIT_TIMEOUT, "%s %s within %.1f s", who,
 			        x->missing ? "did not pass its descriptors"
 			                   : "did not take the descriptors",

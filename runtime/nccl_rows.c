@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256 };
-
 struct rows { /* one parameter that NCCL carries */
 	uint32_t param;
 	enum rt_role role;
@@ -26,11 +24,6 @@ struct plan {
 	uint64_t each; /* rows of a rank */
 	size_t bytes;
 };
-
-static size_t align_up(uint64_t n)
-{
-	return (size_t)((n + ALIGN - 1) & ~(uint64_t)(ALIGN - 1));
-}
 
 /* How a launch of T rows lies in the workspace; false: more parameters than fit. */
 static bool lay_out(const plait_stage *s, uint32_t unit, uint64_t T, struct plan *p)
@@ -52,9 +45,9 @@ static bool lay_out(const plait_stage *s, uint32_t unit, uint64_t T, struct plan
 		                   .row = row,
 		                   .padded = T % tp != 0};
 		r->own = p->bytes;
-		p->bytes += align_up(u->role[i] == RT_SUMMED ? p->each * row : 0);
+		p->bytes += rt_align_part(u->role[i] == RT_SUMMED ? p->each * row : 0);
 		r->all = p->bytes;
-		p->bytes += align_up(r->padded ? p->each * tp * row : 0);
+		p->bytes += rt_align_part(r->padded ? p->each * tp * row : 0);
 		p->n++;
 	}
 	return true;

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -169,4 +170,15 @@ enum rt_io rt_send_all(int fd, const void *p, size_t n, uint64_t deadline)
 enum rt_io rt_recv_all(int fd, void *p, size_t n, uint64_t deadline)
 {
 	return all(fd, p, n, deadline, POLLIN);
+}
+
+void rt_name_processes(unsigned base, uint32_t set, char *out, size_t n)
+{
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (unsigned i = 0; i < 32 && at < n; i++)
+		if (set >> i & 1)
+			at += (size_t)snprintf(out + at, n - at, "%s%u", at ? ", " : "process ",
+			                       base + i);
 }

@@ -33,5 +33,8 @@ enum rt_io { RT_IO_DONE, RT_IO_LATE, RT_IO_GONE };
 enum rt_io rt_send_all(int fd, const void *p, size_t n, uint64_t deadline);
 enum rt_io rt_recv_all(int fd, void *p, size_t n, uint64_t deadline);
 
+/* "process 3, 5": base + i for every bit i of the set, as much as fits into out[n]. */
+void rt_name_processes(unsigned base, uint32_t set, char *out, size_t n);
+
 /* The port that is `step` after p, among those that need no privilege. */
 unsigned rt_port(unsigned p, unsigned step);

@@ -35,6 +35,14 @@ struct plait_stage {
 	} stats;
 };
 
+/* Parts of a workspace's buffer begin at multiples of this. */
+#define RT_PART_ALIGN 256
+
+static inline size_t rt_align_part(uint64_t n)
+{
+	return (size_t)((n + RT_PART_ALIGN - 1) & ~(uint64_t)(RT_PART_ALIGN - 1));
+}
+
 /* For workspaces of one stage. */
 struct rt_exchange {
 	size_t at, bytes; /* in the workspace's buffer; 0 bytes: no kernel needs it */

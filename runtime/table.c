@@ -3,6 +3,7 @@
  * range, every list its end, and the last line a sum over all before it.
  */
 #include "runtime/table.h"
+#include "runtime/file.h"
 #include "support/hash.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -255,21 +256,6 @@ const char *rt_table_text(const struct rt_table *t, struct arena *a)
 	return b.s;
 }
 
-static bool write_all(int fd, const char *s, size_t n)
-{
-	while (n) {
-		ssize_t put = write(fd, s, n);
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return false;
-		s += put;
-		n -= (size_t)put;
-	}
-	return true;
-}
-
 enum status rt_table_save(const struct rt_table *t, const char *path, struct arena *a,
                           struct diags *d)
 {
@@ -280,7 +266,7 @@ enum status rt_table_save(const struct rt_table *t, const char *path, struct are
 
 	if (fd < 0)
 		return lacks(d, temp, "cannot be made");
-	good = !fchmod(fd, 0644) && write_all(fd, text, strlen(text)) && !fsync(fd);
+	good = !fchmod(fd, 0644) && rt_write_all(fd, text, strlen(text)) && !fsync(fd);
 	good = !close(fd) && good;
 	if (good && !rename(temp, path))
 		return ST_OK;

@@ -134,14 +134,6 @@ static enum status without_collectives(struct builder *b, struct ir_func *f, uin
 	return ST_OK;
 }
 
-static bool has_carried(const struct ir_func *f)
-{
-	for (unsigned i = 0; i < f->nparam; i++)
-		if (f->param[i].type.ndim == 2 && f->param[i].type.place == IR_CARRIED)
-			return true;
-	return false;
-}
-
 static uint32_t *numbers(struct builder *b, unsigned n, uint32_t value)
 {
 	uint32_t *x = arena_news(&b->m->code.arena, uint32_t, n);
@@ -161,7 +153,7 @@ static enum status add_unit(struct builder *b, const struct ir_func *f, bool is_
 	enum status st = ST_OK;
 
 	*u = (struct rt_unit){.name = arena_printf(keep, "%s", f->name),
-	                      .carried = has_carried(f),
+	                      .carried = cg_has_carried(f),
 	                      .nparam = f->nparam,
 	                      .export_ = numbers(b, f->nparam, RT_NONE),
 	                      .role = numbers(b, f->nparam, RT_PLAIN)};
@@ -291,15 +283,13 @@ static struct cg_choice choose_export(const struct builder *b, const struct sour
                                       enum ir_rows rows, uint64_t T)
 {
 	struct cg_case c = s->which;
-	struct cg_choice x;
 
 	if (rows == IR_ROWS_ALL || b->o->nccl)
 		return (struct cg_choice){.protocol = CG_LOCAL, .rows = rows};
 	c.can &= protocols_of(CG_ROWS_OWN);
 	if (b->cg.protocol != CG_AUTO && c.can >> b->cg.protocol & 1)
 		c.can = 1u << b->cg.protocol;
-	x = cg_select(&c, T);
-	return x;
+	return cg_select(&c, T);
 }
 
 /* Every unit's choice at T; false: there is none. */

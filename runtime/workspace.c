@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256 };
-
-static size_t align_up(size_t n)
-{
-	return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-}
-
 /* Bytes of the exchange buffer of each set: for the most rows that its protocols are chosen for. */
 static void size_exchange(const plait_stage *s, uint64_t bytes[CG_NPUSH])
 {
@@ -32,12 +25,12 @@ static void size_exchange(const plait_stage *s, uint64_t bytes[CG_NPUSH])
 static size_t lay_out(plait_workspace *w)
 {
 	uint64_t bytes[CG_NPUSH] = {0};
-	size_t at = align_up(sizeof(struct cg_workspace));
+	size_t at = rt_align_part(sizeof(struct cg_workspace));
 
 	size_exchange(w->stage, bytes);
 	for (int i = 0; i < CG_NPUSH; i++) {
 		w->xchg[i] = (struct rt_exchange){at, (size_t)bytes[i]};
-		at = align_up(at + (size_t)bytes[i]);
+		at = rt_align_part(at + (size_t)bytes[i]);
 	}
 	w->rows = (struct rt_exchange){at, rt_nccl_bytes(w->stage)};
 	return at + w->rows.bytes;
