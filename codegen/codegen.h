@@ -148,7 +148,7 @@ struct cg_param { /* the caller's side of a parameter: manifest, API, checker */
 	enum cg_symmetric symmetric;
 	bool local_index; /* row 0 of the buffer is the first own row (sharded); else row t is row t
 	                   */
-	bool constant;    /* read through .nc: must not change while the kernel runs */
+	bool constant; /* read before a dependent launch waits, or through .nc: must not change */
 };
 
 struct cg_kernel {

@@ -30,6 +30,11 @@ uint32_t lint_reg(const struct lint_fn *f, unsigned cls, uint32_t number)
 	return number == PTX_SINK ? f->nreg : f->first_reg[cls] + number;
 }
 
+unsigned lint_regs(const struct ptx_opnd *o)
+{
+	return o->kind == PTX_VEC ? o->n : o->kind == PTX_REG;
+}
+
 /* ---- roots ---- */
 
 static uint64_t root_of(struct lint_fn *f, const char *param, int64_t off)
@@ -80,7 +85,7 @@ struct lint_value lint_opnd(const struct lint_fn *f, const struct ptx_opnd *o)
 	switch (o->kind) {
 	case PTX_REG:
 	case PTX_VEC:
-		for (unsigned k = 0; k < (o->kind == PTX_VEC ? o->n : 1u); k++)
+		for (unsigned k = 0; k < lint_regs(o); k++)
 			add(&v, f->reg[lint_reg(f, o->cls, o->reg[k])]);
 		break;
 	case PTX_MEM:
@@ -299,9 +304,7 @@ static bool pass(struct lint_fn *f, unsigned passes)
 		for (unsigned k = 0; k < x->nopnd; k++) {
 			const struct ptx_opnd *o = &x->o[k];
 
-			if (!lint_is_dest(x, k) || (o->kind != PTX_REG && o->kind != PTX_VEC))
-				continue;
-			for (unsigned e = 0; e < (o->kind == PTX_VEC ? o->n : 1u); e++)
+			for (unsigned e = 0; lint_is_dest(x, k) && e < lint_regs(o); e++)
 				if (o->reg[e] != PTX_SINK)
 					changed |= put(&f->reg[lint_reg(f, o->cls, o->reg[e])], v,
 					               passes);

@@ -64,6 +64,8 @@ unsigned lint_guards(struct lint_fn *f, uint32_t i, uint32_t *guard, unsigned ma
 void lint_flow(struct lint_fn *f);
 const char *lint_shape(const struct ptx_insn *i); /* letters as in insns.def, for opaque ones too */
 bool lint_is_dest(const struct ptx_insn *i, unsigned operand);
+/* How many registers an operand names, in reg[0..n). */
+unsigned lint_regs(const struct ptx_opnd *o);
 /* Everything an operand's registers stem from. */
 struct lint_value lint_opnd(const struct lint_fn *f, const struct ptx_opnd *o);
 uint32_t lint_reg(const struct lint_fn *f, unsigned cls, uint32_t number);

@@ -16,9 +16,7 @@ static bool defines(const struct lint_fn *f, const struct ptx_insn *x, const boo
 	for (unsigned k = 0; k < x->nopnd; k++) {
 		const struct ptx_opnd *o = &x->o[k];
 
-		if (!lint_is_dest(x, k) || (o->kind != PTX_REG && o->kind != PTX_VEC))
-			continue;
-		for (unsigned e = 0; e < (o->kind == PTX_VEC ? o->n : 1u); e++)
+		for (unsigned e = 0; lint_is_dest(x, k) && e < lint_regs(o); e++)
 			if (o->reg[e] != PTX_SINK && reg[lint_reg(f, o->cls, o->reg[e])])
 				return true;
 	}
@@ -42,9 +40,8 @@ static bool mark_sources(const struct lint_fn *f, const struct ptx_insn *x, bool
 	for (unsigned k = 0; k < x->nopnd; k++) {
 		const struct ptx_opnd *o = &x->o[k];
 
-		if (lint_is_dest(x, k) || (o->kind != PTX_REG && o->kind != PTX_VEC))
-			continue; /* not through addresses: where a value is says nothing of it */
-		for (unsigned e = 0; e < (o->kind == PTX_VEC ? o->n : 1u); e++)
+		/* not through addresses: where a value is says nothing of it */
+		for (unsigned e = 0; !lint_is_dest(x, k) && e < lint_regs(o); e++)
 			if (o->reg[e] != PTX_SINK)
 				changed |= mark(reg, lint_reg(f, o->cls, o->reg[e]));
 	}

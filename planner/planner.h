@@ -223,7 +223,7 @@ enum status pl_plan(struct planner *p, const struct pl_batch *b, const struct pl
 enum status pl_plan_rows(struct planner *p, int64_t tokens, const struct pl_plan **out);
 const struct pl_options *pl_options_of(const struct planner *p);
 
-/* ---- showing (explain.c, gantt.c, trace.c, json.c, svg.c); all append to out ---- */
+/* ---- showing (explain.c, trace.c, json.c, svg.c); all append to out ---- */
 
 /* A stage in time: what runs when, in the first layers of a plan. */
 struct pl_span {

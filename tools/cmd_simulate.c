@@ -41,11 +41,8 @@ static enum status read_all(struct pipe *p, struct foreign **f, struct ptx_modul
 		        p->src->name, error);
 		return ST_INPUT;
 	}
-	if (!read_file(p->a, (*f)->ptx, &text, &len, &error)) {
-		diag_at(&p->d, DIAG_ERROR, DIAG_FILE, (struct span){0, 0}, "cannot read '%s': %s",
-		        (*f)->ptx, error);
+	if (!read_named(p->a, &p->d, (*f)->ptx, &text, &len))
 		return ST_INPUT;
-	}
 	*m = ptx_parse(p->a, &p->d, diags_add_source(&p->d, (*f)->ptx, text, len));
 	return *m ? ST_OK : ST_INPUT;
 }

@@ -329,17 +329,14 @@ static enum status verify_chain(struct session *s)
 
 static enum status read_given(struct session *s)
 {
-	const char *path = s->p->args->ptx, *error;
+	const char *path = s->p->args->ptx;
 	char *text;
 	size_t len;
 
 	if (!path)
 		return ST_OK;
-	if (!read_file(s->p->a, path, &text, &len, &error)) {
-		diag_at(&s->p->d, DIAG_ERROR, DIAG_FILE, (struct span){0, 0},
-		        "cannot read '%s': %s", path, error);
+	if (!read_named(s->p->a, &s->p->d, path, &text, &len))
 		return ST_INPUT;
-	}
 	s->given_text = text;
 	s->given = parse(s->p, path, text, len);
 	return s->given ? ST_OK : ST_INPUT;

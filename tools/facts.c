@@ -117,18 +117,14 @@ static struct facts *read_rows(struct arena *a, const cJSON *doc, int *bad)
 enum status facts_read(struct arena *a, struct diags *d, const char *path, pl_gemm_fn **fn,
                        void **ctx)
 {
-	const char *error;
 	struct facts *f = NULL;
 	char *text;
 	size_t len;
 	cJSON *doc;
 	int bad = -1;
 
-	if (!read_file(a, path, &text, &len, &error)) {
-		diag_at(d, DIAG_ERROR, DIAG_FILE, (struct span){0, 0}, "cannot read '%s': %s", path,
-		        error);
+	if (!read_named(a, d, path, &text, &len))
 		return ST_INPUT;
-	}
 	doc = cJSON_ParseWithLength(text, len);
 	if (cJSON_IsArray(doc))
 		f = read_rows(a, doc, &bad);

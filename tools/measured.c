@@ -119,11 +119,8 @@ enum status machine_read(struct arena *a, struct diags *d, const char *path, uns
 	size_t len;
 	cJSON *doc;
 
-	if (!read_file(a, path, &text, &len, &error)) {
-		diag_at(d, DIAG_ERROR, DIAG_FILE, (struct span){0, 0}, "cannot read '%s': %s", path,
-		        error);
+	if (!read_named(a, d, path, &text, &len))
 		return ST_INPUT;
-	}
 	doc = cJSON_ParseWithLength(text, len);
 	error = take_machine(a, doc, tp, multicast, m);
 	cJSON_Delete(doc);

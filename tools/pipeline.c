@@ -43,17 +43,30 @@ bool read_file(struct arena *a, const char *path, char **text, size_t *len, cons
 	return !*error;
 }
 
+static bool read_as(struct arena *a, struct diags *d, const char *path, const char *name,
+                    char **text, size_t *len)
+{
+	const char *error;
+
+	if (read_file(a, path, text, len, &error))
+		return true;
+	diag_at(d, DIAG_ERROR, DIAG_FILE, (struct span){0, 0}, "cannot read '%s': %s", name, error);
+	return false;
+}
+
+bool read_named(struct arena *a, struct diags *d, const char *path, char **text, size_t *len)
+{
+	return read_as(a, d, path, path, text, len);
+}
+
 enum status pipe_read(struct pipe *p)
 {
-	const char *name = strcmp(p->args->spec, "-") ? p->args->spec : "(standard input)", *error;
+	const char *name = strcmp(p->args->spec, "-") ? p->args->spec : "(standard input)";
 	char *text;
 	size_t len;
 
-	if (!read_file(p->a, p->args->spec, &text, &len, &error)) {
-		diag_at(&p->d, DIAG_ERROR, DIAG_FILE, (struct span){0, 0}, "cannot read '%s': %s",
-		        name, error);
+	if (!read_as(p->a, &p->d, p->args->spec, name, &text, &len))
 		return ST_INPUT;
-	}
 	p->src = diags_add_source(&p->d, name, text, len);
 	return p->src ? ST_OK : ST_INPUT;
 }

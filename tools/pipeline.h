@@ -65,5 +65,8 @@ enum status pipe_all(struct pipe *p);
 /* The file at `path` ("-": standard input), NUL-terminated.  false: *error says why not. */
 bool read_file(struct arena *a, const char *path, char **text, size_t *len, const char **error);
 
+/* The same; on failure the diagnostic is in d. */
+bool read_named(struct arena *a, struct diags *d, const char *path, char **text, size_t *len);
+
 /* Diagnostics to stderr (remarks if asked), and the exit code for s. */
 int pipe_finish(struct pipe *p, enum status s);

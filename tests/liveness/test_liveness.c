@@ -332,58 +332,68 @@ static void assert_time_out_is_recorded(struct world *w, enum cg_protocol p)
 		fail_msg("%s: no rank has a record", cg_protocol_name(p));
 }
 
-static void of_a_rank_that_never_comes_all_know_and_only_a_reset_helps(void **state)
+/* A world of each protocol that communicates, in each mode. */
+static void each_protocol_and_mode(uint64_t limit_ns, bool jump_time,
+                                   void (*check)(struct world *w, enum cg_protocol p))
 {
-	(void)state;
 	for (int i = 0; i < CG_NPROTOCOLS * MODES; i++) {
-		int p = i / MODES;
+		enum cg_protocol p = (enum cg_protocol)(i / MODES);
 		struct world *w;
 
-		if (!communicates((enum cg_protocol)p))
+		if (!communicates(p))
 			continue;
-		w = of_protocol((enum cg_protocol)p, &modes[i % MODES], 100000, true);
-		for (unsigned r = 0; r < RANKS; r++)
-			if (r != ABSENT)
-				launch(w, &w->side[0], &w->kernel[0], r, ROWS, 2);
-		run(w);
-		assert_nothing_stored(w, (enum cg_protocol)p);
-		assert_time_out_is_recorded(w, (enum cg_protocol)p);
-		for (unsigned n = 0; n < 2; n++)
-			for (unsigned r = 0; r < RANKS; r++)
-				launch(w, &w->side[0], &w->kernel[n], r, ROWS, 2);
-		run(w);
-		assert_nothing_stored(w, (enum cg_protocol)p);
-		vf_memory_reset(&w->side[0].mem, false, &w->a);
-		for (unsigned n = 0; n < 4; n++)
-			checked_launch(w, &w->side[0], &w->kernel[n % 2], n, ROWS - n, 2);
-		run(w);
-		assert_good(w);
+		w = of_protocol(p, &modes[i % MODES], limit_ns, jump_time);
+		check(w, p);
 		end(w);
 	}
 }
 
+static void check_of_a_rank_that_never_comes_all_know_and_only_a_reset_helps(struct world *w,
+                                                                             enum cg_protocol p)
+{
+	for (unsigned r = 0; r < RANKS; r++)
+		if (r != ABSENT)
+			launch(w, &w->side[0], &w->kernel[0], r, ROWS, 2);
+	run(w);
+	assert_nothing_stored(w, p);
+	assert_time_out_is_recorded(w, p);
+	for (unsigned n = 0; n < 2; n++)
+		for (unsigned r = 0; r < RANKS; r++)
+			launch(w, &w->side[0], &w->kernel[n], r, ROWS, 2);
+	run(w);
+	assert_nothing_stored(w, p);
+	vf_memory_reset(&w->side[0].mem, false, &w->a);
+	for (unsigned n = 0; n < 4; n++)
+		checked_launch(w, &w->side[0], &w->kernel[n % 2], n, ROWS - n, 2);
+	run(w);
+	assert_good(w);
+}
+
+static void of_a_rank_that_never_comes_all_know_and_only_a_reset_helps(void **state)
+{
+	(void)state;
+	each_protocol_and_mode(100000, true,
+	                       check_of_a_rank_that_never_comes_all_know_and_only_a_reset_helps);
+}
+
 /* After good launches: what a slot or a buffer holds is then the last launch's. */
+static void check_of_a_rank_that_stops_coming_all_know(struct world *w, enum cg_protocol p)
+{
+	for (unsigned n = 0; n < 5; n++)
+		checked_launch(w, &w->side[0], &w->kernel[0], n, ROWS, 2);
+	run(w);
+	assert_good(w);
+	for (unsigned r = 0; r < RANKS; r++)
+		if (r != ABSENT)
+			launch(w, &w->side[0], &w->kernel[0], r, ROWS, 2);
+	run(w);
+	assert_time_out_is_recorded(w, p);
+}
+
 static void of_a_rank_that_stops_coming_all_know(void **state)
 {
 	(void)state;
-	for (int i = 0; i < CG_NPROTOCOLS * MODES; i++) {
-		int p = i / MODES;
-		struct world *w;
-
-		if (!communicates((enum cg_protocol)p))
-			continue;
-		w = of_protocol((enum cg_protocol)p, &modes[i % MODES], 100000, true);
-		for (unsigned n = 0; n < 5; n++)
-			checked_launch(w, &w->side[0], &w->kernel[0], n, ROWS, 2);
-		run(w);
-		assert_good(w);
-		for (unsigned r = 0; r < RANKS; r++)
-			if (r != ABSENT)
-				launch(w, &w->side[0], &w->kernel[0], r, ROWS, 2);
-		run(w);
-		assert_time_out_is_recorded(w, (enum cg_protocol)p);
-		end(w);
-	}
+	each_protocol_and_mode(100000, true, check_of_a_rank_that_stops_coming_all_know);
 }
 
 /* ---- a rank comes with something else: no time passes, so nothing is waited out ---- */
@@ -405,73 +415,63 @@ static void assert_broken_contract(struct world *w, enum cg_protocol p)
 		fail_msg("%s: no rank has a record", cg_protocol_name(p));
 }
 
+static void check_another_number_of_rows_is_a_broken_contract(struct world *w, enum cg_protocol p)
+{
+	for (unsigned r = 0; r < RANKS; r++)
+		launch(w, &w->side[0], &w->kernel[0], r, r == 1 ? ROWS - 1 : ROWS, 1);
+	assert_broken_contract(w, p);
+}
+
 static void another_number_of_rows_is_a_broken_contract(void **state)
 {
 	(void)state;
-	for (int i = 0; i < CG_NPROTOCOLS * MODES; i++) {
-		int p = i / MODES;
-		struct world *w;
-
-		if (!communicates((enum cg_protocol)p))
-			continue;
-		w = of_protocol((enum cg_protocol)p, &modes[i % MODES], UINT64_MAX, false);
-		for (unsigned r = 0; r < RANKS; r++)
-			launch(w, &w->side[0], &w->kernel[0], r, r == 1 ? ROWS - 1 : ROWS, 1);
-		assert_broken_contract(w, (enum cg_protocol)p);
-		end(w);
-	}
+	each_protocol_and_mode(UINT64_MAX, false,
+	                       check_another_number_of_rows_is_a_broken_contract);
 }
 
 /* T = 0 waits for nobody and tells nobody: where data are the flags, the others miss that rank, and
  * the record names it; with barriers it comes, and is compared. */
+static void check_a_rank_without_rows_is_named(struct world *w, enum cg_protocol p)
+{
+	unsigned named = 0;
+
+	for (unsigned r = 0; r < RANKS; r++)
+		launch(w, &w->side[0], &w->kernel[0], r, r == ABSENT ? 0 : ROWS, 1);
+	run(w);
+	assert_nothing_stored(w, p);
+	for (unsigned r = 0; r < RANKS; r++) {
+		const char *text = vf_abort_text(&w->side[0].mem, r, &w->a);
+
+		if (cg_push_set(p) < 0 || workspace(w, r).record.kind != CG_WS_TIMEOUT)
+			continue;
+		named++;
+		if (!text || !strstr(text, "rank 2 has not come, or came with no rows"))
+			fail_msg("%s: rank %u: %s", cg_protocol_name(p), r,
+			         text ? text : "nothing");
+	}
+	if (cg_push_set(p) < 0)
+		assert_broken_contract(w, p);
+	else
+		assert_int_not_equal(named, 0);
+}
+
 static void a_rank_without_rows_is_named(void **state)
 {
 	(void)state;
-	for (int i = 0; i < CG_NPROTOCOLS * MODES; i++) {
-		enum cg_protocol p = (enum cg_protocol)(i / MODES);
-		unsigned named = 0;
-		struct world *w;
+	each_protocol_and_mode(100000, true, check_a_rank_without_rows_is_named);
+}
 
-		if (!communicates(p))
-			continue;
-		w = of_protocol(p, &modes[i % MODES], 100000, true);
-		for (unsigned r = 0; r < RANKS; r++)
-			launch(w, &w->side[0], &w->kernel[0], r, r == ABSENT ? 0 : ROWS, 1);
-		run(w);
-		assert_nothing_stored(w, p);
-		for (unsigned r = 0; r < RANKS; r++) {
-			const char *text = vf_abort_text(&w->side[0].mem, r, &w->a);
-
-			if (cg_push_set(p) < 0 || workspace(w, r).record.kind != CG_WS_TIMEOUT)
-				continue;
-			named++;
-			if (!text || !strstr(text, "rank 2 has not come, or came with no rows"))
-				fail_msg("%s: rank %u: %s", cg_protocol_name(p), r,
-				         text ? text : "nothing");
-		}
-		if (cg_push_set(p) < 0)
-			assert_broken_contract(w, p);
-		else
-			assert_int_not_equal(named, 0);
-		end(w);
-	}
+static void check_another_kernel_is_a_broken_contract(struct world *w, enum cg_protocol p)
+{
+	for (unsigned r = 0; r < RANKS; r++)
+		launch(w, &w->side[0], &w->kernel[r == 2], r, ROWS, 1);
+	assert_broken_contract(w, p);
 }
 
 static void another_kernel_is_a_broken_contract(void **state)
 {
 	(void)state;
-	for (int i = 0; i < CG_NPROTOCOLS * MODES; i++) {
-		int p = i / MODES;
-		struct world *w;
-
-		if (!communicates((enum cg_protocol)p))
-			continue;
-		w = of_protocol((enum cg_protocol)p, &modes[i % MODES], UINT64_MAX, false);
-		for (unsigned r = 0; r < RANKS; r++)
-			launch(w, &w->side[0], &w->kernel[r == 2], r, ROWS, 1);
-		assert_broken_contract(w, (enum cg_protocol)p);
-		end(w);
-	}
+	each_protocol_and_mode(UINT64_MAX, false, check_another_kernel_is_a_broken_contract);
 }
 
 /* ---- long lives ---- */

@@ -121,10 +121,10 @@ static void between_cta_counts_the_time_lies_between_theirs(void **state)
 /* ---- a whole model: figure 11a ---- */
 
 /*
- * Llama-3.3-70B on eight H100s, one prefill of T rows.  Six parameters, the same for all columns: the
- * GEMMs' and attention's efficiency, the epilogue of a tile and the launch of a kernel (eager vLLM)
- * are fitted to the runs without communication, what a collective costs its neighbour and a join of
- * streams to the overlapped ones.  Their GEMMs know of no SM target.
+ * Llama-3.3-70B on eight H100s, one prefill of T rows.  Six parameters, the same for all columns and
+ * chosen with all of them in view: the GEMMs' and attention's efficiency, the epilogue of a tile and the
+ * launch of a kernel (eager vLLM), which the runs without communication tell most of, what a collective
+ * costs its neighbour and a join of streams, which the overlapped ones do.  Their GEMMs know of no SM target.
  */
 static void fitted(struct pl_options *o)
 {
