@@ -152,12 +152,12 @@ union rt_shared {
 	unsigned char fabric[64]; /* CUmemFabricHandle */
 };
 
+bool rt_export(plait_comm *c, cu_handle h, union rt_shared *out);
 /*
  * Collective: process p gives n[p] handles, exported by c->handle_type; got[p * RT_FDS + i] are the
  * others', for rt_import.  false with a message: vote afterwards.  rt_shared_close closes what was
  * given or got.
  */
-bool rt_export(plait_comm *c, cu_handle h, union rt_shared *out);
 bool rt_exchange(plait_comm *c, const union rt_shared *give, const unsigned *n,
                  union rt_shared *got);
 bool rt_import(plait_comm *c, union rt_shared *from, cu_handle *h);

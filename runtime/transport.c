@@ -42,6 +42,17 @@ static bool peer_refused(const plait_comm *c, char *why, size_t n)
 	return false;
 }
 
+/* Whether an earlier rank is on rank r's GPU, and which. */
+static bool shares_a_gpu(const plait_comm *c, unsigned r, char *why, size_t n)
+{
+	for (unsigned q = 0; q < r; q++)
+		if (memcmp(c->rank[q].uuid, c->rank[r].uuid, sizeof c->rank[r].uuid) == 0) {
+			snprintf(why, n, "ranks %u and %u are on one GPU", q, r);
+			return true;
+		}
+	return false;
+}
+
 static bool multicast_refused(const plait_comm *c, char *why, size_t n)
 {
 	char what[64];
@@ -61,11 +72,8 @@ static bool multicast_refused(const plait_comm *c, char *why, size_t n)
 			snprintf(why, n, "rank %u's GPU, or its driver, has none", r);
 			return true;
 		}
-		for (unsigned q = 0; q < r; q++)
-			if (memcmp(c->rank[q].uuid, c->rank[r].uuid, sizeof c->rank[r].uuid) == 0) {
-				snprintf(why, n, "ranks %u and %u are on one GPU", q, r);
-				return true;
-			}
+		if (shares_a_gpu(c, r, why, n))
+			return true;
 	}
 	return false;
 }
@@ -179,11 +187,8 @@ static enum plait_status try_memory(plait_comm *c, enum plait_transport by, bool
 static bool nccl_refused(const plait_comm *c, char *why, size_t n)
 {
 	for (unsigned r = 0; r < c->size; r++)
-		for (unsigned q = 0; q < r; q++)
-			if (memcmp(c->rank[q].uuid, c->rank[r].uuid, sizeof c->rank[r].uuid) == 0) {
-				snprintf(why, n, "ranks %u and %u are on one GPU", q, r);
-				return true;
-			}
+		if (shares_a_gpu(c, r, why, n))
+			return true;
 	return false;
 }
 

@@ -1,4 +1,5 @@
 #include "tests/unit/unit.h"
+#include "tests/unit/folder.h"
 #include "runtime/cache.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -40,24 +41,12 @@ static int set_up(void **state)
 	return f->cache.dir < 0;
 }
 
-static void empty(const char *dir)
-{
-	DIR *d = opendir(dir);
-
-	for (struct dirent *e; d && (e = readdir(d));)
-		if (e->d_name[0] != '.')
-			unlinkat(dirfd(d), e->d_name, 0);
-	if (d)
-		closedir(d);
-	rmdir(dir);
-}
-
 static int tear_down(void **state)
 {
 	struct fixture *f = *state;
 
 	rt_cache_close(&f->cache);
-	empty(f->dir);
+	remove_folder(f->dir);
 	arena_free(&f->arena);
 	free(f);
 	return 0;

@@ -1,4 +1,5 @@
 #include "tests/unit/unit.h"
+#include "tests/unit/folder.h"
 #include "runtime/finalize.h"
 #include "runtime/jit.h"
 #include <dirent.h>
@@ -55,14 +56,8 @@ static void forget(struct fixture *f)
 static int tear_down(void **state)
 {
 	struct fixture *f = *state;
-	DIR *d = opendir(f->dir);
 
-	for (struct dirent *e; d && (e = readdir(d));)
-		if (e->d_name[0] != '.')
-			unlinkat(dirfd(d), e->d_name, 0);
-	if (d)
-		closedir(d);
-	rmdir(f->dir);
+	remove_folder(f->dir);
 	forget(f);
 	rt_cache_close(&f->cache);
 	arena_free(&f->arena);

@@ -1,5 +1,6 @@
 /* Stages, workspaces and launches of one process, on a driver whose GPUs are simulated. */
 #include "tests/unit/unit.h"
+#include "tests/unit/folder.h"
 #include "tests/fake/sim_driver.h"
 #include "runtime/bundle.h"
 #include "runtime/launch.h"
@@ -306,18 +307,6 @@ static void launch_and_check(struct fixture *f, uint64_t rows)
 	fill(f, rows);
 	launch_all(f, rows);
 	check(f, rows);
-}
-
-static void empty(const char *dir)
-{
-	DIR *d = opendir(dir);
-
-	for (struct dirent *e; d && (e = readdir(d));)
-		if (e->d_name[0] != '.')
-			unlinkat(dirfd(d), e->d_name, 0);
-	if (d)
-		closedir(d);
-	rmdir(dir);
 }
 
 /* ---- tests ---- */
@@ -883,7 +872,7 @@ static void a_second_start_takes_its_kernels_from_the_cache(void **state)
 	}
 	make(f, 64);
 	launch_and_check(f, 64);
-	empty(dir);
+	remove_folder(dir);
 }
 
 /* `plait compile --emit image` and a stage without a spec. */
