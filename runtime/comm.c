@@ -48,22 +48,25 @@ static enum plait_status boot_local(struct creation *k)
 static enum plait_status share(struct creation *k, unsigned processes)
 {
 	plait_comm *c = k->c;
+	uint64_t nlocal = k->o.nlocal, size = k->o.size;
 
-	c->processes = processes;
-	c->nlocal = k->o.nlocal;
-	c->size = k->o.size;
 	if (!processes || processes > CG_MAX_RANKS)
 		return rt_fail(&c->error, PLAIT_USAGE, "%u processes, not 1 to %d", processes,
 		               CG_MAX_RANKS);
-	if (!c->nlocal)
-		c->nlocal = c->size ? c->size / processes : 1;
-	if (!c->size)
-		c->size = c->nlocal * processes;
-	if (c->nlocal == 0 || c->size > CG_MAX_RANKS || c->nlocal > CG_MAX_RANKS ||
-	    c->size != c->nlocal * processes)
-		return rt_fail(&c->error, PLAIT_USAGE,
-		               "%u processes of %u ranks each are not a group of %u (at most %d)",
-		               processes, c->nlocal, c->size, CG_MAX_RANKS);
+	if (!nlocal)
+		nlocal = size ? size / processes : 1;
+	if (!size)
+		size = nlocal * processes;
+	if (nlocal == 0 || size > CG_MAX_RANKS || size != nlocal * processes)
+		return rt_fail(
+		        &c->error, PLAIT_USAGE,
+		        "%u processes of %llu ranks each are not a group of %llu (at most %d)",
+		        processes, (unsigned long long)nlocal, (unsigned long long)size,
+		        CG_MAX_RANKS);
+	/* only now: what is freed after a failure is counted by these */
+	c->processes = processes;
+	c->nlocal = (unsigned)nlocal;
+	c->size = (unsigned)size;
 	return PLAIT_OK;
 }
 

@@ -79,6 +79,13 @@ static enum status check_arguments(struct job *j)
 		diag_note(&j->d, (struct span){0}, "set 'text' and 'text_len'");
 		return ST_USAGE;
 	}
+	if (rt_set_wrong(o->set, o->nset)) {
+		diag_at(&j->d, DIAG_ERROR, DIAG_RT_ARGUMENT, (struct span){0}, "%s",
+		        rt_set_wrong(o->set, o->nset));
+		diag_note(&j->d, (struct span){0},
+		          "'set' has 'nset' entries like {\"hidden\", \"4096\"}");
+		return ST_USAGE;
+	}
 	if (o->tp < 1 || o->tp > CG_MAX_RANKS) {
 		diag_at(&j->d, DIAG_ERROR, DIAG_RT_ARGUMENT, (struct span){0},
 		        "tp is %u, not 1 to %d", o->tp, CG_MAX_RANKS);

@@ -1,6 +1,18 @@
 /* Text to IR: parse, then lower with overridden constants. */
 #include "runtime/front.h"
 
+enum { MOST_SET = 1 << 16 };
+
+const char *rt_set_wrong(const struct plait_set *set, size_t nset)
+{
+	if (nset > MOST_SET)
+		return "there are more than 65536 overrides";
+	for (size_t i = 0; i < nset; i++)
+		if (!set || !set[i].name || !set[i].value)
+			return "an override has no name or no value";
+	return NULL;
+}
+
 enum status rt_front(struct arena *a, struct diags *d, const char *name, const char *text,
                      size_t len, const struct plait_set *set, size_t nset, struct fe_options *o,
                      struct ir_module **m)

@@ -4,9 +4,13 @@
 #include "runtime/plait.h"
 #include "support/status.h"
 
+/* What is wrong with a caller's list of overrides, as a sentence; NULL: nothing. */
+const char *rt_set_wrong(const struct plait_set *set, size_t nset);
+
 /*
  * Reads `len` bytes of text, which must outlive `d`, as a source of that name.  *o says what the caller wants of
- * lowering; its set is taken from `set`.  *m has the module before all passes.  ST_INPUT: d says why not.
+ * lowering; its set is taken from `set`, with which nothing is
+ * wrong.  *m has the module before all passes.  ST_INPUT: d says why not.
  */
 enum status rt_front(struct arena *a, struct diags *d, const char *name, const char *text,
                      size_t len, const struct plait_set *set, size_t nset, struct fe_options *o,

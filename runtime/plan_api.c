@@ -162,6 +162,9 @@ static enum status check(plait_planner *p)
 
 	if (!o->text)
 		return wrong(p, DIAG_RT_ARGUMENT, "no spec is given", "set 'text' and 'text_len'");
+	if (rt_set_wrong(o->set, o->nset))
+		return wrong(p, DIAG_RT_ARGUMENT, rt_set_wrong(o->set, o->nset),
+		             "'set' has 'nset' entries like {\"hidden\", \"4096\"}");
 	if (o->tp < 1 || o->tp > IR_MAX_TP)
 		return wrong(p, DIAG_RT_ARGUMENT, "tp is not 1 to 16",
 		             "set 'tp' to the number of ranks");

@@ -2,6 +2,7 @@
  * Making a stage: options, image (from the cache or compiled), kernels on GPUs, agreement.  Steps
  * that only some ranks may fail end in a vote, so that all ranks fail together.
  */
+#include "runtime/front.h"
 #include "runtime/launch.h"
 #include "runtime/build_id.h"
 #include "runtime/bundle.h"
@@ -270,6 +271,8 @@ static enum plait_status check_options(struct making *k)
 		               (unsigned long long)k->o.max_rows);
 	if (!c->text == !k->o.bundle)
 		return refuse(k, "give one of compile.text and bundle");
+	if (rt_set_wrong(c->set, c->nset))
+		return refuse(k, rt_set_wrong(c->set, c->nset));
 	if (c->rows || c->form)
 		return refuse(
 		        k,
@@ -384,7 +387,7 @@ enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_opt
 
 	if (out)
 		*out = NULL;
-	if (!c || !o || !out || o->struct_size < sizeof o->struct_size)
+	if (!c || !c->boot || !o || !out || o->struct_size < sizeof o->struct_size)
 		return PLAIT_USAGE;
 	rt_error_clear(&c->error);
 	k = calloc(1, sizeof *k);

@@ -3,6 +3,7 @@
  * threads with the caller's allgather, and all ranks in one process.
  */
 #include "tests/unit/unit.h"
+#include <limits.h>
 #include "runtime/comm.h"
 #include "runtime/machine.h"
 #include "tests/fake/ranks.h"
@@ -347,12 +348,21 @@ static void a_gpu_that_is_not_there_is_said_to_all(void **state)
 	}
 }
 
+static int no_allgather(void *ctx, const void *send, void *recv, size_t bytes)
+{
+	(void)ctx, (void)send, (void)recv, (void)bytes;
+	return 1;
+}
+
 static void arguments_that_make_no_sense_are_usage(void **state)
 {
 	struct plait_comm_options o = PLAIT_COMM_OPTIONS_INIT;
 	struct rt_hooks h = {&fake_driver, &fake_nccl, NULL, NULL};
 	struct plait_comm_info info = PLAIT_COMM_INFO_INIT;
 	plait_address peer[4] = {256, 512, 768, 3};
+	static const unsigned many[] = {9, 16, 17, 200, 100000, 1u << 31, UINT_MAX};
+	struct plait_stage_options so = PLAIT_STAGE_OPTIONS_INIT;
+	plait_stage *s;
 	plait_comm *c;
 	plait_buffer *b;
 
@@ -365,11 +375,21 @@ static void arguments_that_make_no_sense_are_usage(void **state)
 	assert_non_null(strstr(plait_comm_error(c), "size is 17"));
 	assert_int_equal(plait_comm_info(c, &info), PLAIT_USAGE);
 	assert_int_equal(plait_buffer_create(c, 1, &b), PLAIT_USAGE);
+	assert_int_equal(plait_stage_create(c, &so, &s), PLAIT_USAGE);
 	plait_comm_free(c);
 	o = (struct plait_comm_options)PLAIT_COMM_OPTIONS_INIT;
 	o.bootstrap = PLAIT_BOOT_ALLGATHER;
 	assert_int_equal(rt_comm_create(&o, &h, &c), PLAIT_USAGE);
 	plait_comm_free(c);
+	o.allgather = no_allgather;
+	o.processes = 2;
+	for (unsigned i = 0; i < sizeof many / sizeof *many; i++) {
+		o.nlocal = many[i];
+		assert_int_equal(rt_comm_create(&o, &h, &c), PLAIT_USAGE);
+		assert_non_null(strstr(plait_comm_error(c), "ranks each are not a group of"));
+		plait_comm_free(c);
+	}
+	o.nlocal = 0;
 	o.bootstrap = (enum plait_bootstrap)9;
 	assert_int_equal(rt_comm_create(&o, &h, &c), PLAIT_USAGE);
 	plait_comm_free(c);

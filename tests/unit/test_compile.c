@@ -60,6 +60,15 @@ static void arguments_that_make_no_sense_are_usage(void **state)
 	o.text = NULL;
 	expect(&o, PLAIT_USAGE, "no spec");
 	o = options(spec);
+	o.nset = 1;
+	expect(&o, PLAIT_USAGE, "an override has no name or no value");
+	o.set = &(struct plait_set){"hidden", NULL};
+	expect(&o, PLAIT_USAGE, "an override has no name or no value");
+	o.set = &(struct plait_set){NULL, "1"};
+	expect(&o, PLAIT_USAGE, "an override has no name or no value");
+	o.nset = SIZE_MAX;
+	expect(&o, PLAIT_USAGE, "more than 65536 overrides");
+	o = options(spec);
 	o.target = "sm_1";
 	expect(&o, PLAIT_USAGE, "'sm_1'");
 	o.target = NULL;

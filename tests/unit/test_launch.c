@@ -962,8 +962,9 @@ static void options_that_make_no_sense_are_refused(void **state)
 	struct plait_stage_options ok = f->o;
 
 	begin(f, false);
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < 9; i++) {
 		f->o = ok;
+		f->o.compile.nset = i == 8;
 		f->o.compile.rows = i == 4 ? 8 : 0;
 		f->o.compile.form = i == 5 ? "own" : NULL;
 		f->o.compile.pdl = i == 6 ? "late" : NULL;

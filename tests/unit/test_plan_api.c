@@ -203,6 +203,17 @@ static void what_is_wrong_is_said(void **state)
 	expect(&o, PLAIT_USAGE, "no spec is given");
 	o.text = kernel;
 	o.text_len = strlen(kernel);
+	o.nset = 1;
+	expect(&o, PLAIT_USAGE, "an override has no name or no value");
+	o.set = &(struct plait_set){"hidden", NULL};
+	expect(&o, PLAIT_USAGE, "an override has no name or no value");
+	o.set = &(struct plait_set){NULL, "1"};
+	expect(&o, PLAIT_USAGE, "an override has no name or no value");
+	o.nset = SIZE_MAX;
+	expect(&o, PLAIT_USAGE, "more than 65536 overrides");
+	o.nset = 0;
+	o.text = kernel;
+	o.text_len = strlen(kernel);
 	expect(&o, PLAIT_USAGE, "tp is not 1 to 16");
 	o.tp = 2;
 	expect(&o, PLAIT_USAGE, "h100, h200, b200, a100");
