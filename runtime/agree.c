@@ -65,7 +65,7 @@ void rt_leave(plait_comm *c)
 
 bool rt_wait(plait_comm *c, unsigned local, struct cu_stream *s)
 {
-	uint64_t deadline = rt_now_ns() + c->setup_timeout_ns;
+	uint64_t deadline = rt_deadline(c->setup_timeout_ns);
 
 	for (unsigned n = 0;; n++) {
 		cu_result r = c->drv->stream_query(s);

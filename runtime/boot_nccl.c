@@ -45,7 +45,7 @@ static void close_nccl(struct rt_boot *b)
 /* Waits for the stream, and for NCCL to say that it has failed. */
 static bool wait(struct by_nccl *n, struct rt_error *e)
 {
-	uint64_t deadline = rt_now_ns() + n->b.timeout_ns;
+	uint64_t deadline = rt_deadline(n->b.timeout_ns);
 
 	for (;;) {
 		cu_result r = n->drv->stream_query(n->stream);
@@ -114,11 +114,11 @@ static bool prepare(struct by_nccl *n, struct rt_error *e)
 
 	if (!RT_NC(n->nccl, e, cu_device, n->comm, &ordinal) ||
 	    !RT_CU(n->drv, e, device_get, &n->device, ordinal) ||
-	    !RT_CU(n->drv, e, ctx_retain, &n->ctx, n->device) ||
+	    !RT_CU_GIVES(n->drv, e, ctx_retain, &n->ctx, n->device) ||
 	    !RT_CU(n->drv, e, ctx_push, n->ctx))
 		return false;
-	ok = RT_CU(n->drv, e, stream_create, &n->stream, RT_CU_STREAM_NON_BLOCKING, 0) &&
-	     RT_CU(n->drv, e, mem_alloc, &n->room, ((size_t)n->b.processes + 1) * ROOM);
+	ok = RT_CU_GIVES(n->drv, e, stream_create, &n->stream, RT_CU_STREAM_NON_BLOCKING, 0) &&
+	     RT_CU_GIVES(n->drv, e, mem_alloc, &n->room, ((size_t)n->b.processes + 1) * ROOM);
 	n->drv->ctx_pop(&old);
 	return ok;
 }

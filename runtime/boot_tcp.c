@@ -202,7 +202,7 @@ static bool join_all(struct join *j, uint64_t deadline, struct rt_error *e)
 
 static bool serve(struct tcp *t, const struct rt_world *w, struct rt_error *e)
 {
-	uint64_t deadline = rt_now_ns() + t->b.timeout_ns;
+	uint64_t deadline = rt_deadline(t->b.timeout_ns);
 	struct join *j = calloc(1, sizeof *j);
 	struct addrinfo *a = rt_resolve(w->address, e);
 	bool ok = false;
@@ -240,7 +240,7 @@ static enum attempt knock(struct tcp *t, const struct addrinfo *a, unsigned port
                           struct rt_error *e)
 {
 	struct hello h = {.order = 0x01020304, .version = VERSION, .key = t->key};
-	uint64_t soon = rt_now_ns() + 1000000000u;
+	uint64_t soon = rt_deadline(1000000000u);
 	struct reply r;
 	int fd = rt_connect(a, port, deadline);
 
@@ -298,7 +298,7 @@ static enum attempt knock_everywhere(struct tcp *t, const struct addrinfo *a,
 
 static bool seek(struct tcp *t, const struct rt_world *w, struct rt_error *e)
 {
-	uint64_t deadline = rt_now_ns() + t->b.timeout_ns;
+	uint64_t deadline = rt_deadline(t->b.timeout_ns);
 	unsigned port = rt_port(w->port, t->base), pause_us = 10000;
 	struct addrinfo *a = rt_resolve(w->address, e), *here = NULL;
 	enum attempt r = NOBODY;
@@ -333,7 +333,7 @@ static bool seek(struct tcp *t, const struct rt_world *w, struct rt_error *e)
 static void tell(struct tcp *t, const struct rt_error *why)
 {
 	struct frame f = {.kind = FAILURE, .session = t->session, .number = t->number};
-	uint64_t deadline = rt_now_ns() + 1000000000u;
+	uint64_t deadline = rt_deadline(1000000000u);
 	char waste[4096];
 
 	f.process = (uint32_t)why->status;
@@ -415,8 +415,7 @@ static enum rt_io read_part(struct tcp *t, unsigned from, struct part *p, char *
 			return RT_IO_GONE;
 		}
 		p->got += (size_t)r;
-		if (p->got == head &&
-		    !check(t, from, &p->head, bytes, rt_now_ns() + 1000000000u, e))
+		if (p->got == head && !check(t, from, &p->head, bytes, rt_deadline(1000000000u), e))
 			return RT_IO_GONE;
 	}
 }
@@ -459,7 +458,7 @@ static bool collect(struct tcp *t, char *recv, size_t bytes, uint64_t deadline, 
 static bool gather_first(struct tcp *t, const void *send, char *recv, size_t bytes,
                          struct rt_error *e)
 {
-	uint64_t deadline = rt_now_ns() + t->b.timeout_ns;
+	uint64_t deadline = rt_deadline(t->b.timeout_ns);
 	struct frame f = {.kind = DATA,
 	                  .session = t->session,
 	                  .number = t->number,
@@ -470,7 +469,7 @@ static bool gather_first(struct tcp *t, const void *send, char *recv, size_t byt
 		tell(t, e);
 		return false;
 	}
-	deadline = rt_now_ns() + t->b.timeout_ns;
+	deadline = rt_deadline(t->b.timeout_ns);
 	for (unsigned i = 1; i < t->b.processes; i++) {
 		enum rt_io r = rt_send_all(t->fd[i], &f, sizeof f, deadline);
 
@@ -489,7 +488,8 @@ static bool gather_first(struct tcp *t, const void *send, char *recv, size_t byt
 static bool gather_other(struct tcp *t, const void *send, void *recv, size_t bytes,
                          struct rt_error *e)
 {
-	uint64_t deadline = rt_now_ns() + t->b.timeout_ns + t->b.timeout_ns / 4 + 1000000000u;
+	uint64_t deadline =
+	        rt_later(rt_deadline(t->b.timeout_ns), t->b.timeout_ns / 4 + 1000000000u);
 	struct frame f = {.kind = DATA, .session = t->session, .number = t->number, .bytes = bytes};
 	enum rt_io r;
 

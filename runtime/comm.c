@@ -215,12 +215,12 @@ static bool open_local(struct creation *k, unsigned l, int count)
 		return false;
 	}
 	c->rank[at->rank].ordinal = ordinal;
-	if (!RT_CU(c->drv, e, device_get, &at->device, ordinal) ||
-	    !RT_CU(c->drv, e, ctx_retain, &at->ctx, at->device))
+	if (!RT_CU_GIVES(c->drv, e, device_get, &at->device, ordinal) ||
+	    !RT_CU_GIVES(c->drv, e, ctx_retain, &at->ctx, at->device))
 		return false;
 	if (!rt_enter(c, l))
 		return false;
-	ok = RT_CU(c->drv, e, stream_create, &at->stream, RT_CU_STREAM_NON_BLOCKING, 0);
+	ok = RT_CU_GIVES(c->drv, e, stream_create, &at->stream, RT_CU_STREAM_NON_BLOCKING, 0);
 	rt_leave(c);
 	return ok;
 }

@@ -72,6 +72,13 @@ bool rt_cu_ok(const struct rt_driver *d, struct rt_error *e, enum rt_driver_row 
 	return false;
 }
 
+bool rt_cu_given(bool good, void *out, size_t bytes)
+{
+	if (!good)
+		memset(out, 0, bytes);
+	return good;
+}
+
 enum plait_status rt_driver_load(struct rt_driver *d, const char *path, struct rt_error *e)
 {
 	const char *name = path ? path : "libcuda.so.1";

@@ -64,5 +64,10 @@ bool rt_cu_ok(const struct rt_driver *d, struct rt_error *e, enum rt_driver_row 
 
 /* Calls one function of the driver: true on success. */
 #define RT_CU(d, e, member, ...) rt_cu_ok((d), (e), RT_DRIVER_NO_##member, (d)->member(__VA_ARGS__))
+/* One that gives something, in its first argument: zeroes there when it fails, since a driver may have
+ * written to it all the same, and what seems to be there would be given back. */
+#define RT_CU_GIVES(d, e, member, out, ...) \
+	rt_cu_given(RT_CU((d), (e), member, (out), __VA_ARGS__), (out), sizeof *(out))
+bool rt_cu_given(bool good, void *out, size_t bytes);
 /* One without arguments. */
 #define RT_CU0(d, e, member) rt_cu_ok((d), (e), RT_DRIVER_NO_##member, (d)->member())

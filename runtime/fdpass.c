@@ -186,7 +186,7 @@ static bool receive(struct exchange *x)
 
 static bool pass(struct exchange *x, uint64_t timeout_ns, struct rt_error *e)
 {
-	uint64_t deadline = rt_now_ns() + timeout_ns;
+	uint64_t deadline = rt_deadline(timeout_ns);
 	char who[200];
 
 	while (x->unsent | x->missing) {

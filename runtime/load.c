@@ -23,7 +23,7 @@ static bool load_text(plait_stage *s, const struct rt_kernel *k, const struct rt
 		rt_fail(&c->error, PLAIT_NOMEM, "out of memory");
 		return false;
 	}
-	good = RT_CU(c->drv, &c->error, module_load_ex, m, k->ptx, 2, option, value);
+	good = RT_CU_GIVES(c->drv, &c->error, module_load_ex, m, k->ptx, 2, option, value);
 	if (!good)
 		rt_error_context(&c->error, "kernel '%s' (%s)%s%s%s%s", k->name, k->info.protocol,
 		                 *job->log ? "; nvJitLink: " : "", job->log,

@@ -18,6 +18,16 @@ uint64_t rt_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+uint64_t rt_later(uint64_t t, uint64_t ns)
+{
+	return ns < UINT64_MAX - t ? t + ns : UINT64_MAX;
+}
+
+uint64_t rt_deadline(uint64_t ns)
+{
+	return rt_later(rt_now_ns(), ns);
+}
+
 int rt_poll_ms(uint64_t deadline, int most)
 {
 	uint64_t now = rt_now_ns(), ms;

@@ -7,6 +7,13 @@
 /* CLOCK_MONOTONIC */
 uint64_t rt_now_ns(void);
 
+/*
+ * When `ns` will have passed, from t and from now: the one way to a deadline, for it does not wrap.
+ * UINT64_MAX is never.
+ */
+uint64_t rt_later(uint64_t t, uint64_t ns);
+uint64_t rt_deadline(uint64_t ns);
+
 /* Milliseconds for poll() until the deadline, at most `most`; 0 when it is over. */
 int rt_poll_ms(uint64_t deadline, int most);
 

@@ -298,6 +298,7 @@ struct plait_comm_options {
 	enum plait_transport at_most; /* PLAIT_BY_PEER: never multicast; PLAIT_BY_NCCL: only NCCL */
 	uint64_t timeout_ns;          /* of a wait in a kernel; 0: 10 s */
 	uint64_t setup_timeout_ns;    /* of a wait for peers in a collective call; 0: 60 s */
+	                              /* of both, UINT64_MAX is for ever */
 };
 
 #define PLAIT_COMM_OPTIONS_INIT                                  \

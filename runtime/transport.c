@@ -208,8 +208,9 @@ static bool init_ranks(plait_comm *c, struct nccl_id id)
 		ok = rt_enter(c, l);
 		if (!ok)
 			break;
-		ok = RT_NC(c->nccl, &c->error, init_rank, &c->nccl_comm[l], (int)c->size, id,
-		           (int)c->local[l].rank);
+		ok = rt_cu_given(RT_NC(c->nccl, &c->error, init_rank, &c->nccl_comm[l],
+		                       (int)c->size, id, (int)c->local[l].rank),
+		                 &c->nccl_comm[l], sizeof c->nccl_comm[l]);
 		rt_leave(c);
 	}
 	return RT_NC0(c->nccl, &c->error, group_end) && ok;

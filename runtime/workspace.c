@@ -103,10 +103,10 @@ static bool open_side(plait_workspace *w, unsigned local)
 	/* of another priority than most streams: in a queue of the hardware that a kernel which
 	 * spins does not stand in */
 	good = RT_CU(c->drv, &c->error, ctx_priorities, &least, &greatest) &&
-	       RT_CU(c->drv, &c->error, stream_create, &x->stream, RT_CU_STREAM_NON_BLOCKING,
-	             greatest) &&
-	       RT_CU(c->drv, &c->error, host_alloc, &page, sizeof *x->probe,
-	             RT_CU_MEMHOSTALLOC_PORTABLE);
+	       RT_CU_GIVES(c->drv, &c->error, stream_create, &x->stream, RT_CU_STREAM_NON_BLOCKING,
+	                   greatest) &&
+	       RT_CU_GIVES(c->drv, &c->error, host_alloc, &page, sizeof *x->probe,
+	                   RT_CU_MEMHOSTALLOC_PORTABLE);
 	x->probe = page;
 	rt_leave(c);
 	return good;

@@ -41,6 +41,7 @@ struct cu_ctx {
 };
 struct cu_stream {
 	struct cu_ctx *ctx;
+	int asked;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -88,6 +89,14 @@ static bool fails(const char *symbol)
 	fake_thread.failed = symbol;
 	return true;
 }
+/* One that gives something: when it fails, what is there afterwards is of no use, as drivers do. */
+#define MAY_FAIL_GIVING(member, out)                                  \
+	do {                                                          \
+		if (fails(rt_driver_symbol(RT_DRIVER_NO_##member))) { \
+			memset((out), 0xee, sizeof *(out));           \
+			return fake_thread.calls % 2 ? 999 : 2;       \
+		}                                                     \
+	} while (0)
 #define MAY_FAIL(member)                                            \
 	do {                                                        \
 		if (fails(rt_driver_symbol(RT_DRIVER_NO_##member))) \
@@ -116,21 +125,21 @@ static cu_result init(unsigned flags)
 
 static cu_result version(int *v)
 {
-	MAY_FAIL(version);
+	MAY_FAIL_GIVING(version, v);
 	*v = 13000;
 	return 0;
 }
 
 static cu_result device_count(int *n)
 {
-	MAY_FAIL(device_count);
+	MAY_FAIL_GIVING(device_count, n);
 	*n = fake.devices;
 	return 0;
 }
 
 static cu_result device_get(cu_device *d, int ordinal)
 {
-	MAY_FAIL(device_get);
+	MAY_FAIL_GIVING(device_get, d);
 	*d = ordinal;
 	return ordinal >= 0 && ordinal < fake.devices ? 0 : RT_CU_ERROR_INVALID_DEVICE;
 }
@@ -138,7 +147,7 @@ static cu_result device_get(cu_device *d, int ordinal)
 static cu_result device_attribute(int *v, int a, cu_device d)
 {
 	(void)d;
-	MAY_FAIL(device_attribute);
+	MAY_FAIL_GIVING(device_attribute, v);
 	switch (a) {
 	case RT_CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
 		*v = !fake.no_multicast;
@@ -170,7 +179,7 @@ static cu_result device_name(char *name, int len, cu_device d)
 
 static cu_result device_uuid(struct cu_uuid *u, cu_device d)
 {
-	MAY_FAIL(device_uuid);
+	MAY_FAIL_GIVING(device_uuid, u);
 	memset(u, 0, sizeof *u);
 	u->bytes[0] = (unsigned char)d;
 	return 0;
@@ -178,7 +187,7 @@ static cu_result device_uuid(struct cu_uuid *u, cu_device d)
 
 static cu_result ctx_retain(struct cu_ctx **c, cu_device d)
 {
-	MAY_FAIL(ctx_retain);
+	MAY_FAIL_GIVING(ctx_retain, c);
 	pthread_mutex_lock(&lock);
 	retained[d]++;
 	fake.contexts++;
@@ -223,7 +232,7 @@ static cu_result stream_create(struct cu_stream **s, unsigned flags, int priorit
 {
 	(void)flags;
 	(void)priority;
-	MAY_FAIL(stream_create);
+	MAY_FAIL_GIVING(stream_create, s);
 	if (!current())
 		return wrong("a stream without a context");
 	*s = calloc(1, sizeof **s);
@@ -241,9 +250,8 @@ static cu_result stream_destroy(struct cu_stream *s)
 
 static cu_result stream_query(struct cu_stream *s)
 {
-	(void)s;
 	MAY_FAIL(stream_query);
-	return fake.hang ? RT_CU_ERROR_NOT_READY : 0;
+	return fake.hang || s->asked++ % (fake.slow + 1) < fake.slow ? RT_CU_ERROR_NOT_READY : 0;
 }
 
 /* ---- memory ---- */
@@ -338,7 +346,7 @@ static cu_result mem_alloc(cu_address *a, size_t n)
 {
 	struct range *r;
 
-	MAY_FAIL(mem_alloc);
+	MAY_FAIL_GIVING(mem_alloc, a);
 	if (!current())
 		return wrong("an allocation without a context");
 	*a = (cu_address)(uintptr_t)calloc(1, n);
@@ -369,7 +377,7 @@ static cu_result mem_free(cu_address a)
 static cu_result vmm_granularity(size_t *n, const struct cu_alloc_prop *p, int option)
 {
 	(void)option;
-	MAY_FAIL(vmm_granularity);
+	MAY_FAIL_GIVING(vmm_granularity, n);
 	*n = PAGE;
 	return p->location.id < fake.devices ? 0 : RT_CU_ERROR_INVALID_DEVICE;
 }
@@ -419,7 +427,7 @@ static cu_result vmm_create(cu_handle *h, size_t n, const struct cu_alloc_prop *
                             unsigned long long flags)
 {
 	(void)flags;
-	MAY_FAIL(vmm_create);
+	MAY_FAIL_GIVING(vmm_create, h);
 	if (p->type != RT_CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    p->location.type != RT_CU_MEM_LOCATION_TYPE_DEVICE)
 		return wrong("memory of no kind");
@@ -449,7 +457,7 @@ static cu_result vmm_reserve(cu_address *a, size_t n, size_t align, cu_address h
 	(void)align;
 	(void)hint;
 	(void)flags;
-	MAY_FAIL(vmm_reserve);
+	MAY_FAIL_GIVING(vmm_reserve, a);
 	p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return RT_CU_ERROR_OUT_OF_MEMORY;
@@ -551,7 +559,10 @@ static cu_result vmm_export(void *os, cu_handle h, int type, unsigned long long 
 	int fd;
 
 	(void)flags;
-	MAY_FAIL(vmm_export);
+	if (fails(rt_driver_symbol(RT_DRIVER_NO_vmm_export))) {
+		memset(os, 0xee, type == RT_CU_MEM_HANDLE_TYPE_FABRIC ? sizeof f : sizeof fd);
+		return 999;
+	}
 	if (!o || o->meta->handle_types != type)
 		return wrong("what is exported is not memory, or cannot be exported so");
 	if (type == RT_CU_MEM_HANDLE_TYPE_FABRIC) {
@@ -569,7 +580,7 @@ static cu_result vmm_import(cu_handle *h, void *os, int type)
 	struct fabric f;
 	char path[64];
 
-	MAY_FAIL(vmm_import);
+	MAY_FAIL_GIVING(vmm_import, h);
 	if (type != RT_CU_MEM_HANDLE_TYPE_FABRIC)
 		return add_object(dup((int)(intptr_t)os), h);
 	memcpy(&f, os, sizeof f);
@@ -584,7 +595,7 @@ static cu_result multicast_granularity(size_t *n, const struct cu_multicast_prop
 	(void)p;
 	(void)option;
 	fake.multicast_calls++;
-	MAY_FAIL(multicast_granularity);
+	MAY_FAIL_GIVING(multicast_granularity, n);
 	*n = 2 * PAGE;
 	return 0;
 }
@@ -592,7 +603,7 @@ static cu_result multicast_granularity(size_t *n, const struct cu_multicast_prop
 static cu_result multicast_create(cu_handle *h, const struct cu_multicast_prop *p)
 {
 	fake.multicast_calls++;
-	MAY_FAIL(multicast_create);
+	MAY_FAIL_GIVING(multicast_create, h);
 	if (p->size % (2 * PAGE))
 		return wrong("a multicast object that is not of the granularity");
 	return make_object(h, p->size, -1, p->num_devices, (int)p->handle_types);
@@ -648,7 +659,7 @@ struct cu_module {
 
 static cu_result ctx_priorities(int *least, int *greatest)
 {
-	MAY_FAIL(ctx_priorities);
+	MAY_FAIL_GIVING(ctx_priorities, least);
 	*least = 0;
 	*greatest = -1;
 	return 0;
@@ -657,7 +668,7 @@ static cu_result ctx_priorities(int *least, int *greatest)
 static cu_result host_alloc(void **p, size_t n, unsigned flags)
 {
 	(void)flags;
-	MAY_FAIL(host_alloc);
+	MAY_FAIL_GIVING(host_alloc, p);
 	*p = calloc(1, n);
 	fake.allocations++;
 	return 0;
@@ -677,7 +688,7 @@ static cu_result module_load_ex(struct cu_module **m, const void *image, unsigne
 	(void)n;
 	(void)option;
 	(void)value;
-	MAY_FAIL(module_load_ex);
+	MAY_FAIL_GIVING(module_load_ex, m);
 	*m = calloc(1, sizeof **m);
 	fake.modules++;
 	return 0;
@@ -693,7 +704,7 @@ static cu_result module_unload(struct cu_module *m)
 static cu_result module_function(struct cu_function **f, struct cu_module *m, const char *name)
 {
 	(void)name;
-	MAY_FAIL(module_function);
+	MAY_FAIL_GIVING(module_function, f);
 	*f = (struct cu_function *)m;
 	return 0;
 }

@@ -19,6 +19,7 @@ struct fake {
 	bool no_vmm, no_fd, no_multicast;
 	bool fabric; /* memory can be exported to other hosts */
 	bool hang;   /* streams never finish */
+	int slow;    /* queries of a stream that say that it has not finished, before one says so */
 	/* lost[a][b]: what device a writes to device b's memory does not arrive */
 	bool lost[FAKE_DEVICES][FAKE_DEVICES];
 

@@ -25,14 +25,20 @@ static const char *error_string(int r)
 
 static int unique_id(struct nccl_id *id)
 {
+	if (fails("ncclGetUniqueId")) {
+		memset(id, 0xee, sizeof *id);
+		return 3;
+	}
 	memset(id, 7, sizeof *id);
-	return fails("ncclGetUniqueId") ? 3 : 0;
+	return 0;
 }
 
 static int init_rank(struct nccl_comm **c, int size, struct nccl_id id, int rank)
 {
-	if (fails("ncclCommInitRank") || id.bytes[0] != 7)
+	if (fails("ncclCommInitRank") || id.bytes[0] != 7) {
+		memset(c, 0xee, sizeof *c);
 		return 3;
+	}
 	*c = calloc(1, sizeof **c);
 	(*c)->at = fake_nccl_rank;
 	(*c)->at.rank = rank;

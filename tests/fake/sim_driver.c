@@ -34,7 +34,15 @@ static unsigned depth, queues[SIM_MAX_RANKS];
 static struct object object[MOST];
 static unsigned nobject, next_map; /* objects in the order in which they are mapped */
 
-/* Every function begins with it. */
+/* One that gives something: of no use when it fails. */
+#define CALL_GIVING(out)                                    \
+	do {                                                \
+		if (++drv.calls == drv.fail_at) {           \
+			memset((out), 0xee, sizeof *(out)); \
+			return UNKNOWN;                     \
+		}                                           \
+	} while (0)
+/* Every function begins with one of them. */
 #define CALL()                                  \
 	do {                                    \
 		if (++drv.calls == drv.fail_at) \
@@ -139,7 +147,7 @@ static cu_result device_p2p(int *v, int a, cu_device d, cu_device peer)
 
 static cu_result ctx_retain(struct cu_ctx **c, cu_device d)
 {
-	CALL();
+	CALL_GIVING(c);
 	*c = &ctx[d];
 	drv.live++;
 	return 0;
@@ -193,7 +201,7 @@ static cu_result ctx_priorities(int *least, int *greatest)
 
 static cu_result mem_alloc(cu_address *a, size_t n)
 {
-	CALL();
+	CALL_GIVING(a);
 	if (current() < 0)
 		return RT_CU_ERROR_INVALID_CONTEXT;
 	drv.live++;
@@ -273,7 +281,7 @@ static cu_result set_d32(cu_address a, unsigned v, size_t n, struct cu_stream *s
 
 static cu_result host_alloc(void **p, size_t n, unsigned flags)
 {
-	CALL();
+	CALL_GIVING(p);
 	(void)flags;
 	*p = calloc(1, n);
 	drv.live += *p != NULL;
@@ -292,7 +300,7 @@ static cu_result host_free(void *p)
 
 static cu_result stream_create(struct cu_stream **s, unsigned flags, int priority)
 {
-	CALL();
+	CALL_GIVING(s);
 	(void)flags;
 	(void)priority;
 	if (current() < 0)
@@ -332,8 +340,8 @@ static cu_result stream_query(struct cu_stream *s)
 static cu_result module_load(struct cu_module **m, const void *image)
 {
 	CALL();
-	(void)m;
 	(void)image;
+	memset(m, 0xee, sizeof *m);
 	return RT_CU_ERROR_NOT_SUPPORTED;
 }
 
@@ -342,7 +350,7 @@ static cu_result module_load_ex(struct cu_module **m, const void *image, unsigne
 {
 	struct diags d;
 
-	CALL();
+	CALL_GIVING(m);
 	(void)n;
 	(void)option;
 	diags_init(&d, drv.a);
@@ -366,7 +374,7 @@ static cu_result module_unload(struct cu_module *m)
 
 static cu_result module_function(struct cu_function **f, struct cu_module *m, const char *name)
 {
-	CALL();
+	CALL_GIVING(f);
 	*f = arena_new(drv.a, struct cu_function);
 	(*f)->k = sim_load(drv.sim, m->m, name);
 	return (*f)->k ? 0 : RT_CU_ERROR_NOT_FOUND;

@@ -252,6 +252,41 @@ static void processes_on_several_hosts_meet_by_a_fabric(void **state)
 	says(&r, 3, "NCCL: a communicator of all ranks was made");
 }
 
+static const uint64_t long_limits[] = {UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 1000000000,
+                                       UINT64_MAX / 5 * 4 + 1, INT64_MAX};
+
+/* Listening, seeking, gathering and passing descriptors. */
+static void a_limit_near_the_largest_number_is_a_long_one(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof long_limits / sizeof *long_limits; i++) {
+		struct group g = a_group();
+		struct ranks_result r;
+
+		fake_reset(4);
+		g.timeout_ns = long_limits[i];
+		ranks_fork(3, 20, member, &g, &r);
+		all_exit(&r, 3, 0);
+	}
+}
+
+static void deadlines_do_not_wrap(void **state)
+{
+	uint64_t now = rt_now_ns();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof long_limits / sizeof *long_limits; i++) {
+		assert_true(rt_later(now, long_limits[i]) >= long_limits[i]);
+		assert_true(rt_deadline(long_limits[i]) > now);
+		assert_true(rt_later(rt_deadline(long_limits[i]), long_limits[i]) > now);
+		assert_int_equal(rt_poll_ms(rt_deadline(long_limits[i]), 200), 200);
+	}
+	assert_true(rt_later(UINT64_MAX, 1) == UINT64_MAX);
+	assert_true(rt_later(UINT64_MAX - 1, 1) == UINT64_MAX);
+	assert_true(rt_later(5, 7) == 12);
+	assert_int_equal(rt_poll_ms(rt_deadline(0), 200), 0);
+}
+
 /* A communicator of all, and while it lives one of each half. */
 static int in_two_groups(struct ranks_child *child)
 {
@@ -579,6 +614,8 @@ int main(void)
 	        cmocka_unit_test(each_launchers_processes_meet),
 	        cmocka_unit_test(processes_of_several_ranks_meet),
 	        cmocka_unit_test(processes_on_several_hosts_meet_by_a_fabric),
+	        cmocka_unit_test(a_limit_near_the_largest_number_is_a_long_one),
+	        cmocka_unit_test(deadlines_do_not_wrap),
 	        cmocka_unit_test(groups_of_some_ranks_meet_beside_a_group_of_all),
 	        cmocka_unit_test(a_process_that_does_not_come_is_named_by_all),
 	        cmocka_unit_test(a_process_that_dies_is_named_by_all),

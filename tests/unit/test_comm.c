@@ -320,6 +320,22 @@ static void a_gpu_that_does_not_finish_is_a_time_out(void **state)
 	expect_error(&j, 0, "the GPU did not finish within 0.1 s");
 }
 
+/* Of a wait for the GPU, and of NCCL's exchanges. */
+static void a_limit_near_the_largest_number_is_a_long_one(void **state)
+{
+	static const uint64_t limit[] = {UINT64_MAX, UINT64_MAX - 1, INT64_MAX};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof limit / sizeof *limit; i++) {
+		struct job j = {.timeout_ns = limit[i / 2], .by_nccl = i % 2};
+
+		fake_reset(2);
+		fake.slow = 2;
+		run(&j, 2);
+		all_well(&j, 2, PLAIT_BY_MULTICAST);
+	}
+}
+
 /* ---- arguments ---- */
 
 static void ranks_that_ask_for_different_sizes_are_named(void **state)
@@ -564,6 +580,7 @@ int main(void)
 	        cmocka_unit_test(without_vmm_or_descriptors_it_is_nccl),
 	        cmocka_unit_test(when_nothing_works_all_ranks_say_why),
 	        cmocka_unit_test(a_gpu_that_does_not_finish_is_a_time_out),
+	        cmocka_unit_test(a_limit_near_the_largest_number_is_a_long_one),
 	        cmocka_unit_test(ranks_that_ask_for_different_sizes_are_named),
 	        cmocka_unit_test(a_gpu_that_is_not_there_is_said_to_all),
 	        cmocka_unit_test(arguments_that_make_no_sense_are_usage),
