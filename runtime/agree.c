@@ -1,6 +1,7 @@
 /* What the processes of a communicator do together, and the small things of each. */
 #include "runtime/comm.h"
 #include "runtime/net.h"
+#include "support/text.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,12 @@ enum plait_status rt_gather(plait_comm *c, const void *send, void *recv, size_t 
 	return rt_boot_gather(c->boot, send, recv, bytes, &c->error) ? PLAIT_OK : c->error.status;
 }
 
+/* A status that another process sent. */
+static bool is_status(int32_t s)
+{
+	return s >= PLAIT_OK && s <= PLAIT_MISMATCH;
+}
+
 enum plait_status rt_vote(plait_comm *c)
 {
 	struct ballot mine = {.status = (int32_t)c->error.status}, all[CG_MAX_RANKS];
@@ -30,7 +37,13 @@ enum plait_status rt_vote(plait_comm *c)
 		if (all[p].status == PLAIT_OK)
 			continue;
 		all[p].text[sizeof all[p].text - 1] = '\0';
+		text_make_plain(all[p].text);
 		rt_error_clear(&c->error);
+		if (!is_status(all[p].status))
+			return rt_fail(&c->error, PLAIT_ENV,
+			               "process %u votes with status %d, which there is not: the "
+			               "allgather does not give what the processes send",
+			               p, (int)all[p].status);
 		return rt_fail(&c->error, (enum plait_status)all[p].status, "%s", all[p].text);
 	}
 	return PLAIT_OK;

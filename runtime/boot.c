@@ -13,8 +13,17 @@ const char *rt_getenv(const struct rt_env *env, const char *name)
 bool rt_boot_gather(struct rt_boot *b, const void *send, void *recv, size_t bytes,
                     struct rt_error *e)
 {
-	if (!b->broken && b->gather(b, send, recv, bytes, &b->failure))
-		return true;
+	const char *own = (const char *)recv + b->process * bytes;
+
+	if (!b->broken && b->gather(b, send, recv, bytes, &b->failure)) {
+		if (!bytes || memcmp(own, send, bytes) == 0)
+			return true;
+		rt_fail(&b->failure, PLAIT_ENV,
+		        "an allgather gave process %u something else than what it had sent, at its "
+		        "own place: it has to fill recv with the bytes of every process, in the "
+		        "order of their numbers",
+		        b->process);
+	}
 	b->broken = true;
 	rt_fail(e, b->failure.status, "%s", b->failure.text);
 	return false;

@@ -59,7 +59,7 @@ struct rt_boot *rt_boot_tcp(const struct rt_world *w, unsigned base, unsigned pr
 struct rt_boot *rt_boot_nccl(const struct rt_driver *drv, const struct rt_nccl *nccl,
                              struct nccl_comm *comm, uint64_t timeout_ns, struct rt_error *e);
 
-/* Gathers with b, and remembers a failure. */
+/* Gathers with b, looks whether what this process sent is at its place, and remembers a failure. */
 bool rt_boot_gather(struct rt_boot *b, const void *send, void *recv, size_t bytes,
                     struct rt_error *e);
 

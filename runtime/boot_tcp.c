@@ -9,6 +9,7 @@
 #include "runtime/boot.h"
 #include "codegen/workspace.h"
 #include "support/hash.h"
+#include "support/text.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -367,6 +368,7 @@ static bool check(struct tcp *t, unsigned from, const struct frame *f, size_t by
 
 		if (rt_recv_all(fd, text, n, deadline) != RT_IO_DONE)
 			text[0] = '\0';
+		text_make_plain(text);
 		rt_fail(e, f->process == PLAIT_TIMEOUT ? PLAIT_TIMEOUT : PLAIT_ENV, "%s",
 		        *text ? text : "the rendezvous was given up");
 	} else if (f->number != t->number || f->bytes != bytes) {

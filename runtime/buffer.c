@@ -1,5 +1,6 @@
 /* Symmetric buffers: of the runtime's own memory, or of the caller's. */
 #include "runtime/comm.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +16,26 @@ static void fill_addresses(plait_buffer *b)
 	}
 }
 
+/* What both ways to a buffer begin with; false: PLAIT_USAGE. */
+static bool wanted(plait_comm *c, plait_buffer **out)
+{
+	if (out)
+		*out = NULL;
+	if (!c || !c->boot)
+		return false;
+	rt_error_clear(&c->error);
+	return out || rt_fail(&c->error, PLAIT_USAGE,
+	                      "'out' is NULL: there is no place for the "
+	                      "buffer") == PLAIT_OK;
+}
+
 enum plait_status plait_buffer_create(plait_comm *c, size_t bytes, plait_buffer **out)
 {
 	plait_buffer *b;
 	enum plait_status s;
 
-	if (!out)
+	if (!wanted(c, out))
 		return PLAIT_USAGE;
-	*out = NULL;
-	if (!c || !c->boot)
-		return PLAIT_USAGE;
-	rt_error_clear(&c->error);
 	b = calloc(1, sizeof *b);
 	if (!b)
 		rt_fail(&c->error, PLAIT_NOMEM, "out of memory");
@@ -44,18 +54,56 @@ enum plait_status plait_buffer_create(plait_comm *c, size_t bytes, plait_buffer 
 	return PLAIT_OK;
 }
 
-/* Whether an address is one that the GPUs can use, as far as the driver says. */
-static bool check_address(plait_comm *c, unsigned l, unsigned r, plait_address a)
+/* Whether an address is one that the GPUs can use; `what` names the entry. */
+static bool check_address(plait_comm *c, const char *what, unsigned of, plait_address a,
+                          size_t bytes)
 {
-	if (a == 0)
-		return rt_fail(&c->error, PLAIT_USAGE,
-		               "the address of rank %u's memory is 0 for rank %u", r,
-		               c->local[l].rank) == PLAIT_OK;
-	if (a % 256)
-		return rt_fail(&c->error, PLAIT_USAGE,
-		               "the address of rank %u's memory, 0x%llx for rank %u, is not "
-		               "256-byte aligned",
-		               r, (unsigned long long)a, c->local[l].rank) == PLAIT_OK;
+	const char *wrong = a == 0       ? "is 0"
+	                    : a % 256    ? "is not 256-byte aligned"
+	                    : bytes > ~a ? "and the size go beyond the end of the addresses"
+	                                 : NULL;
+
+	if (!wrong)
+		return true;
+	rt_fail(&c->error, PLAIT_USAGE, "%s, 0x%llx for rank %u, %s", what, (unsigned long long)a,
+	        of, wrong);
+	return false;
+}
+
+static bool check_peers(plait_comm *c, const plait_address *peer, size_t bytes)
+{
+	char what[80];
+
+	for (unsigned l = 0; l < c->nlocal; l++)
+		for (unsigned r = 0; r < c->size; r++) {
+			snprintf(what, sizeof what, "peer[%u][%u], the address of rank %u's memory",
+			         l, r, r);
+			if (!check_address(c, what, c->local[l].rank, peer[l * c->size + r], bytes))
+				return false;
+		}
+	return true;
+}
+
+/* All or none: a kernel that goes through the switch needs one on every rank. */
+static bool check_multicast(plait_comm *c, const plait_address *multicast, size_t bytes)
+{
+	char what[80];
+	bool any = false;
+
+	for (unsigned l = 0; l < c->nlocal; l++)
+		any |= multicast[l] != 0;
+	for (unsigned l = 0; l < c->nlocal && any; l++) {
+		snprintf(what, sizeof what, "multicast[%u]", l);
+		if (multicast[l] == 0) {
+			rt_fail(&c->error, PLAIT_USAGE,
+			        "%s, for rank %u, is 0, and others are not: give the multicast "
+			        "address of every rank, or none",
+			        what, c->local[l].rank);
+			return false;
+		}
+		if (!check_address(c, what, c->local[l].rank, multicast[l], bytes))
+			return false;
+	}
 	return true;
 }
 
@@ -65,19 +113,13 @@ enum plait_status plait_buffer_import(plait_comm *c, const plait_address *peer,
 {
 	plait_buffer *b;
 
-	if (!out)
+	if (!wanted(c, out))
 		return PLAIT_USAGE;
-	*out = NULL;
-	if (!c || !c->boot)
-		return PLAIT_USAGE;
-	rt_error_clear(&c->error);
 	if (!peer || !bytes)
 		return rt_fail(&c->error, PLAIT_USAGE,
 		               "the addresses or the size of the memory are missing");
-	for (unsigned l = 0; l < c->nlocal; l++)
-		for (unsigned r = 0; r < c->size; r++)
-			if (!check_address(c, l, r, peer[l * c->size + r]))
-				return PLAIT_USAGE;
+	if (!check_peers(c, peer, bytes) || (multicast && !check_multicast(c, multicast, bytes)))
+		return PLAIT_USAGE;
 	b = calloc(1, sizeof *b);
 	if (!b)
 		return rt_fail(&c->error, PLAIT_NOMEM, "out of memory");

@@ -1,6 +1,7 @@
 /* Making a communicator: its processes, its GPUs, what all know of each rank. */
 #include "runtime/comm.h"
 #include "runtime/fdpass.h"
+#include "support/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,8 +102,9 @@ static enum plait_status boot_env(struct creation *k)
 	base = k->o.base / each;
 	if (base >= w.processes || k->o.size / each > w.processes - base)
 		return rt_fail(&c->error, PLAIT_USAGE,
-		               "the group [%u, %u) is not within the %u ranks that %s started",
-		               k->o.base, k->o.base + k->o.size, w.processes * each, w.launcher);
+		               "the group [%u, %llu) is not within the %llu ranks that %s started",
+		               k->o.base, (unsigned long long)k->o.base + k->o.size,
+		               (unsigned long long)w.processes * each, w.launcher);
 	if (share(k, k->o.size ? k->o.size / each : w.processes - base) != PLAIT_OK)
 		return c->error.status;
 	if (w.process < base || w.process - base >= c->processes)
@@ -289,6 +291,10 @@ static enum plait_status greet(plait_comm *c)
 	snprintf(mine.plait, sizeof mine.plait, "%s", plait_version());
 	if (rt_gather(c, &mine, all, sizeof mine) != PLAIT_OK)
 		return c->error.status;
+	for (unsigned p = 0; p < c->processes; p++) {
+		all[p].plait[sizeof all[p].plait - 1] = '\0';
+		text_make_plain(all[p].plait);
+	}
 	for (unsigned p = 1; p < c->processes; p++) {
 		const struct hello *a = &all[0], *b = &all[p];
 
@@ -309,10 +315,27 @@ static enum plait_status greet(plait_comm *c)
 
 static enum plait_status learn(plait_comm *c)
 {
+	const int32_t sane = 1 << 16;
 	struct rt_rank mine[CG_MAX_RANKS];
 
 	memcpy(mine, c->rank + c->first, sizeof *mine * c->nlocal);
-	return rt_gather(c, mine, c->rank, sizeof *mine * c->nlocal);
+	if (rt_gather(c, mine, c->rank, sizeof *mine * c->nlocal) != PLAIT_OK)
+		return c->error.status;
+	for (unsigned r = 0; r < c->size; r++) {
+		struct rt_rank *k = &c->rank[r];
+
+		k->name[sizeof k->name - 1] = '\0';
+		text_make_plain(k->name);
+		/* not more: a fact that the driver does not know is 0 */
+		if (k->process != r / c->nlocal || k->sms < 0 || k->major < 0 || k->minor < 0 ||
+		    k->sms > sane || k->major > sane || k->minor > sane ||
+		    !rt_is_why_no_multicast(k->multicast_off))
+			return rt_fail(&c->error, PLAIT_ENV,
+			               "what process %u says of its GPU makes no sense: the "
+			               "allgather does not give what the processes send",
+			               r / c->nlocal);
+	}
+	return PLAIT_OK;
 }
 
 static enum plait_status create(struct creation *k)

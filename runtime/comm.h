@@ -128,6 +128,7 @@ enum plait_status rt_find_transport(plait_comm *c, const struct plait_comm_optio
 
 /* What has switched multicast off here: 0: nothing; else the text says, "NCCL_NVLS_ENABLE=0". */
 int rt_why_no_multicast(const struct rt_env *env, enum plait_transport at_most);
+bool rt_is_why_no_multicast(int why); /* one of the above, 0 included */
 void rt_why_no_multicast_text(int why, char *out, size_t n);
 
 /*

@@ -4,6 +4,7 @@
  */
 #include "runtime/stage.h"
 #include "support/hash.h"
+#include "support/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,8 +142,10 @@ static enum plait_status compare(plait_comm *c, const char *text, const struct d
 		return s;
 	theirs[most] = theirs[odd * (most + 1) + most] = '\0';
 	what = rt_contract_differs(theirs, theirs + odd * (most + 1), a);
-	return rt_fail(&c->error, PLAIT_MISMATCH, "%s and %s differ in %s", ranks_of(c, 0, a),
-	               ranks_of(c, odd, a), what ? what : "what they launch");
+	rt_fail(&c->error, PLAIT_MISMATCH, "%s and %s differ in %s", ranks_of(c, 0, a),
+	        ranks_of(c, odd, a), what ? what : "what they launch");
+	text_make_plain(c->error.text);
+	return PLAIT_MISMATCH;
 }
 
 static enum plait_status agree(plait_stage *s, struct arena *a)

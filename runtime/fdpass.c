@@ -3,6 +3,7 @@
 #include "runtime/net.h"
 #include "codegen/workspace.h"
 #include "support/hash.h"
+#include "support/text.h"
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
@@ -221,6 +222,7 @@ static bool all_ready(struct exchange *x, struct rt_error *e)
 	for (unsigned p = 0; p < x->b->processes; p++)
 		if (!x->at[p].ready) {
 			x->at[p].why[sizeof x->at[p].why - 1] = '\0';
+			text_make_plain(x->at[p].why);
 			rt_fail(e, PLAIT_ENV, "process %u cannot take descriptors: %s", p,
 			        x->at[p].why);
 			return false;

@@ -143,6 +143,12 @@ static enum plait_status check_operand(plait_stage *s, const struct rt_launching
 
 	if (!b && !o->address && bytes)
 		return rt_launch_refuse(s, PLAIT_USAGE, "operand '%s' is missing", q->name);
+	if (!b && bytes > ~o->address)
+		return rt_launch_refuse(s, PLAIT_USAGE,
+		                        "operand '%s' at 0x%llx and its %llu bytes go beyond the "
+		                        "end of the addresses",
+		                        q->name, (unsigned long long)o->address,
+		                        (unsigned long long)bytes);
 	if (b && b->comm != s->comm)
 		return rt_launch_refuse(s, PLAIT_USAGE,
 		                        "the buffer of '%s' is of another communicator", q->name);
@@ -277,8 +283,13 @@ enum plait_status plait_launch(plait_stage *s, const struct plait_launch *l)
 	struct rt_launching x = {0};
 	enum plait_status st;
 
-	if (!s || !l || l->struct_size < sizeof l->struct_size)
+	if (!s)
 		return PLAIT_USAGE;
+	if (!l || l->struct_size < sizeof l->struct_size)
+		return rt_launch_refuse(s, PLAIT_USAGE,
+		                        l ? "struct_size of the launch is 0: begin with "
+		                            "PLAIT_LAUNCH_INIT"
+		                          : "no struct plait_launch is given");
 	st = take(s, l, &x);
 	if (st == PLAIT_OK)
 		st = check_workspace(s, &x);

@@ -91,8 +91,16 @@ size_t rt_granularity(plait_comm *c, enum plait_transport by)
 	}
 	if (rt_vote(c) != PLAIT_OK || rt_gather(c, &mine, all, sizeof mine) != PLAIT_OK)
 		return 0;
-	for (unsigned p = 0; p < c->processes; p++)
+	for (unsigned p = 0; p < c->processes; p++) {
+		if (all[p] == 0 || all[p] > (uint64_t)1 << 40 || (all[p] & (all[p] - 1))) {
+			rt_fail(&c->error, PLAIT_ENV,
+			        "process %u says that memory comes in pieces of %llu bytes: the "
+			        "allgather does not give what the processes send",
+			        p, (unsigned long long)all[p]);
+			return 0;
+		}
 		mine = all[p] > mine ? all[p] : mine;
+	}
 	return (size_t)mine;
 }
 

@@ -23,6 +23,15 @@ int rt_why_no_multicast(const struct rt_env *env, enum plait_transport at_most)
 	return 0;
 }
 
+bool rt_is_why_no_multicast(int why)
+{
+	int n = 0;
+
+	while (rt_multicast_switches[n].name)
+		n++;
+	return (why >= 0 && why <= n) || why == OPTION;
+}
+
 void rt_why_no_multicast_text(int why, char *out, size_t n)
 {
 	if (why == OPTION)

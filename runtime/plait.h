@@ -334,7 +334,8 @@ enum plait_status plait_comm_info(const plait_comm *c, struct plait_comm_info *i
 enum plait_status plait_buffer_create(plait_comm *c, size_t bytes, plait_buffer **out);
 /*
  * Not collective: the caller's own symmetric memory, 256-byte aligned.  peer has [nlocal][size]
- * addresses: of every rank's memory as each rank of this process sees it; multicast [nlocal], or NULL.
+ * addresses: of every rank's memory as each rank of this process sees it; multicast [nlocal], or NULL
+ * (or 0 for all, which is the same): every entry is checked, also where it will not be used.
  * What is behind the addresses remains the caller's, and mapped until the buffer is freed.  A multicast
  * address is used only where the communicator's transport is multicast.
  */

@@ -387,9 +387,13 @@ enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_opt
 
 	if (out)
 		*out = NULL;
-	if (!c || !c->boot || !o || !out || o->struct_size < sizeof o->struct_size)
+	if (!c || !c->boot)
 		return PLAIT_USAGE;
 	rt_error_clear(&c->error);
+	if (!o || !out || o->struct_size < sizeof o->struct_size)
+		return rt_fail(&c->error, PLAIT_USAGE, "%s",
+		               !out ? "'out' is NULL: there is no place for the stage"
+		                    : "the options were not made by PLAIT_STAGE_OPTIONS_INIT");
 	k = calloc(1, sizeof *k);
 	*out = calloc(1, sizeof **out);
 	if (k && *out) {

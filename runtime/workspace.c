@@ -169,9 +169,12 @@ enum plait_status plait_workspace_create(plait_stage *s, plait_workspace **out)
 
 	if (out)
 		*out = NULL;
-	if (!s || !out)
+	if (!s)
 		return PLAIT_USAGE;
 	rt_error_clear(&s->comm->error);
+	if (!out)
+		return rt_fail(&s->comm->error, PLAIT_USAGE,
+		               "'out' is NULL: there is no place for the workspace");
 	if (!s->loaded)
 		return rt_fail(&s->comm->error, PLAIT_USAGE, "the stage was not made");
 	*out = calloc(1, sizeof **out);

@@ -4,6 +4,7 @@
  * '?'; of a very long line only a window around the span.
  */
 #include "support/diag.h"
+#include "support/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,46 +16,14 @@ enum {
 	LEAD = 40,        /* bytes shown before a span that lies deep in a long line */
 };
 
-/* One character: n bytes of the source; shown as itself, or as '?'. */
-struct glyph {
-	uint32_t n;
-	bool plain;
-};
-
-static bool unsafe(uint32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200e && c <= 0x200f) ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
-	       (c >= 0xd800 && c < 0xe000) || c > 0x10ffff;
-}
-
-static struct glyph glyph_at(const char *s, uint32_t len)
-{
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	unsigned char b = (unsigned char)s[0];
-	uint32_t n = b < 0x80 ? 1 : b >= 0xf0 && b < 0xf8 ? 4 : b >= 0xe0 ? 3 : b >= 0xc0 ? 2 : 0;
-	uint32_t c = n > 1 ? b & (0x7fu >> n) : b;
-
-	if (n == 0 || n > len || b >= 0xf8)
-		return (struct glyph){1, false};
-	for (uint32_t i = 1; i < n; i++) {
-		if (((unsigned char)s[i] & 0xc0) != 0x80)
-			return (struct glyph){1, false};
-		c = c << 6 | ((unsigned char)s[i] & 0x3f);
-	}
-	if (c < least[n])
-		return (struct glyph){1, false};
-	return (struct glyph){n, !unsafe(c)};
-}
-
 /* Text of a message or a name, made safe to show. */
 static void put_text(struct strbuf *out, const char *s)
 {
 	size_t len = strlen(s);
-	struct glyph g;
+	struct text_glyph g;
 
 	for (size_t i = 0; i < len; i += g.n) {
-		g = glyph_at(s + i, len - i > 4 ? 4 : (uint32_t)(len - i));
+		g = text_glyph_at(s + i, len - i);
 		if (g.plain || s[i] == '\n' || s[i] == '\t')
 			strbuf_putn(out, s + i, g.n);
 		else
@@ -92,7 +61,7 @@ static void put_line(struct strbuf *out, const struct diag_place *at, uint32_t b
 	strbuf_printf(out, "%s | %s", gutter, from ? "..." : "");
 	put_repeated(&under, ' ', from ? 3 : 0);
 	for (i = from; i < len && col < columns;) {
-		struct glyph g = glyph_at(s + i, len - i);
+		struct text_glyph g = text_glyph_at(s + i, len - i);
 		uint32_t w = s[i] == '\t' && columns != WINDOW ? TAB - col % TAB : 1;
 
 		if (s[i] == '\t')

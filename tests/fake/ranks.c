@@ -39,8 +39,14 @@ int ranks_gather(void *ctx, const void *send, void *recv, size_t bytes)
 		m->room = calloc(t->processes, bytes ? bytes : 1);
 		m->bytes = bytes;
 	}
-	if (m->bytes != bytes)
-		abort(); /* the ranks have come to different places */
+	if (m->bytes != bytes) { /* the ranks have come to different places */
+		if (!t->strays)
+			abort();
+		m->gone++;
+		pthread_cond_broadcast(&m->change);
+		pthread_mutex_unlock(&m->lock);
+		return 1;
+	}
 	memcpy(m->room + t->process * bytes, send, bytes);
 	if (++m->here == m->processes) {
 		m->round++;
@@ -85,7 +91,7 @@ void ranks_run(unsigned processes, void (*f)(struct ranks_thread *t), void *ctx)
 	pthread_t id[RANKS];
 
 	for (unsigned i = 0; i < processes; i++) {
-		s[i] = (struct start){{i, processes, &m, ctx}, f};
+		s[i] = (struct start){{i, processes, &m, ctx, false}, f};
 		if (pthread_create(&id[i], NULL, run_thread, &s[i]) != 0)
 			abort();
 	}

@@ -10,7 +10,8 @@ struct ranks_meeting;
 struct ranks_thread {
 	unsigned process, processes;
 	struct ranks_meeting *meeting;
-	void *ctx; /* the test's */
+	void *ctx;   /* the test's */
+	bool strays; /* may come to another exchange than the others: then theirs fails, as its own */
 };
 
 /* Runs f in `processes` threads and waits for all of them. */

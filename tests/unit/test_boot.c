@@ -416,6 +416,10 @@ static void who_is_not_of_the_group_is_refused_at_once(void **state)
 	ranks_fork(3, 20, member, &g, &r);
 	all_exit(&r, 3, 100 + PLAIT_USAGE);
 	says(&r, 1, "[1, 4) is not within the 3 ranks that torchrun started");
+	g.base = UINT32_MAX;
+	ranks_fork(3, 20, member, &g, &r);
+	all_exit(&r, 3, 100 + PLAIT_USAGE);
+	says(&r, 1, "[4294967295, 4294967298) is not within the 3 ranks");
 }
 
 /* ---- a failure at each call of one process ---- */

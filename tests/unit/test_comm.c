@@ -431,6 +431,62 @@ static void arguments_that_make_no_sense_are_usage(void **state)
 	assert_int_equal(fake_alive(), 0);
 }
 
+/* Each entry of the caller's own memory, wrong in each way. */
+static void every_address_that_is_imported_is_checked(void **state)
+{
+	struct plait_comm_options o = PLAIT_COMM_OPTIONS_INIT;
+	struct rt_hooks h = {&fake_driver, &fake_nccl, get_env, &(struct job){0}};
+	static const struct {
+		plait_address peer, multicast; /* what the entry becomes */
+		const char *why;
+	} wrong[] = {
+	        {0, 0, "is 0"},
+	        {257, 257, "is not 256-byte aligned"},
+	        {UINT64_MAX - 511, UINT64_MAX - 511, "beyond the end of the addresses"},
+	};
+	plait_comm *c;
+	plait_buffer *b;
+	char said[80];
+
+	(void)state;
+	fake_reset(2);
+	assert_int_equal(rt_comm_create(&o, &h, &c), PLAIT_OK);
+	assert_int_equal(c->transport, PLAIT_BY_MULTICAST);
+	for (unsigned w = 0; w < sizeof wrong / sizeof *wrong; w++)
+		for (unsigned i = 0; i < 6; i++) {
+			plait_address peer[4] = {256, 512, 768, 1024}, multicast[2] = {4096, 8192};
+
+			if (i < 4)
+				peer[i] = wrong[w].peer;
+			else
+				multicast[i - 4] = wrong[w].multicast;
+			assert_int_equal(plait_buffer_import(c, peer, multicast, 1024, &b),
+			                 PLAIT_USAGE);
+			assert_null(b);
+			if (i < 4)
+				snprintf(said, sizeof said, "peer[%u][%u]", i / 2, i % 2);
+			else
+				snprintf(said, sizeof said, "multicast[%u]", i - 4);
+			if (!strstr(plait_comm_error(c), said) ||
+			    !strstr(plait_comm_error(c), wrong[w].why))
+				fail_msg("%s", plait_comm_error(c));
+		}
+	{
+		const plait_address peer[4] = {256, 512, 768, 1024}, none[2] = {0, 0};
+		const plait_address multicast[2] = {4096, 8192};
+
+		assert_int_equal(plait_buffer_import(c, peer, multicast, 1024, &b), PLAIT_OK);
+		assert_int_equal(plait_buffer_multicast(b, 1), 8192);
+		plait_buffer_free(b);
+		assert_int_equal(plait_buffer_import(c, peer, none, 1024, &b), PLAIT_OK);
+		assert_int_equal(plait_buffer_multicast(b, 1), 0);
+		plait_buffer_free(b);
+		assert_int_equal(plait_buffer_import(c, peer, none, 1024, NULL), PLAIT_USAGE);
+		assert_true(*plait_comm_error(c));
+	}
+	plait_comm_free(c);
+}
+
 /* ---- a bootstrap that breaks ---- */
 
 struct breaking {
@@ -584,6 +640,7 @@ int main(void)
 	        cmocka_unit_test(ranks_that_ask_for_different_sizes_are_named),
 	        cmocka_unit_test(a_gpu_that_is_not_there_is_said_to_all),
 	        cmocka_unit_test(arguments_that_make_no_sense_are_usage),
+	        cmocka_unit_test(every_address_that_is_imported_is_checked),
 	        cmocka_unit_test(an_allgather_that_fails_breaks_the_communicator_for_good),
 	        cmocka_unit_test(a_failure_at_any_call_unwinds_on_all_ranks),
 	        cmocka_unit_test(a_failure_in_multicast_leaves_peers),

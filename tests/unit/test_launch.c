@@ -534,6 +534,8 @@ static void every_argument_that_does_not_fit_is_refused(void **state)
 	        "rows_address needs",
 	        "at offset",
 	        "4 parameters, not 0",
+	        "struct_size of the launch is 0",
+	        "go beyond the end of the addresses",
 	};
 
 	begin(f, false);
@@ -563,12 +565,16 @@ static void every_argument_that_does_not_fit_is_refused(void **state)
 		o[Y].address += i == 12 ? 1024 : 0;
 		if (i == 13)
 			l.operand = NULL;
+		l.struct_size = i == 14 ? 0 : sizeof l;
+		if (i == 15)
+			o[RESIDUAL].address = UINT64_MAX - 255;
 		assert_int_equal(plait_launch(f->s, &l), PLAIT_USAGE);
 		if (!strstr(plait_comm_error(f->c), said[i]))
 			fail_msg("'%s' is not in '%s'", said[i], plait_comm_error(f->c));
 	}
 	assert_int_equal(plait_launch(NULL, NULL), PLAIT_USAGE);
 	assert_int_equal(plait_launch(f->s, NULL), PLAIT_USAGE);
+	assert_non_null(strstr(plait_comm_error(f->c), "no struct plait_launch"));
 	launch_and_check(f, 64);
 }
 
