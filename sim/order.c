@@ -1,173 +1,7 @@
-/* Clock objects, and the releases that hand them on (order.h). */
+/* Releases, which hand clocks on, and who acquires them (order.h). */
 #include "sim/order.h"
 #include "sim/async.h"
 #include <string.h>
-
-/* ---- clock objects ---- */
-
-static struct race_clock *clock_new(struct sim *s, uint32_t n)
-{
-	struct sim_race *r = s->race;
-	struct race_clock **at = &r->free_clock, *c;
-
-	while (*at && (*at)->cap < n)
-		at = &(*at)->free;
-	c = *at;
-	if (c) {
-		*at = c->free;
-	} else {
-		c = arena_new(s->arena, struct race_clock);
-		c->cap = (n + 63) / 64 * 64;
-		c->d = arena_news(s->arena, uint32_t, 2 * (size_t)c->cap);
-		c->a = c->d + c->cap;
-	}
-	c->refs = 1;
-	c->n = n;
-	c->none = 0;
-	return c;
-}
-
-struct race_clock *sim_clock_ref(struct race_clock *c)
-{
-	c->refs++;
-	return c;
-}
-
-void sim_clock_put(struct sim *s, struct race_clock *c)
-{
-	if (!c || --c->refs)
-		return;
-	c->free = s->race->free_clock;
-	s->race->free_clock = c;
-}
-
-static struct race_one *one_of(const struct race_clock *c, uint32_t who)
-{
-	for (uint32_t i = 0; i < c->none; i++)
-		if (c->one[i].who == who)
-			return &c->one[i];
-	return NULL;
-}
-
-static void set_one(struct sim *s, struct race_clock *c, uint32_t who, uint32_t d, uint32_t a)
-{
-	struct race_one *x = one_of(c, who);
-
-	if (!x) {
-		size_t cap = c->cap_one;
-
-		if (c->d[who >> 5] >= d && c->a[who >> 5] >= a)
-			return;
-		c->one = arena_grow(s->arena, c->one, c->none, &cap, c->none + 1u, sizeof *c->one);
-		c->cap_one = (uint32_t)cap;
-		x = &c->one[c->none++];
-		*x = (struct race_one){who, 0, 0};
-	}
-	if (d > x->d)
-		x->d = d;
-	if (a > x->a)
-		x->a = a;
-}
-
-/* What threads are known beyond their warps, where that is still so. */
-static void copy_ones(struct sim *s, struct race_clock *to, const struct race_clock *from)
-{
-	for (uint32_t i = 0; i < from->none; i++) {
-		const struct race_one *x = &from->one[i];
-
-		if (to->d[x->who >> 5] < x->d || to->a[x->who >> 5] < x->a)
-			set_one(s, to, x->who, x->d, x->a);
-	}
-}
-
-/* A copy that is the caller's alone, with room for all slots. */
-static struct race_clock *clock_copy(struct sim *s, const struct race_clock *from)
-{
-	struct race_clock *c = clock_new(s, s->race->nslot);
-
-	memcpy(c->d, from->d, from->n * sizeof *c->d);
-	memcpy(c->a, from->a, from->n * sizeof *c->a);
-	memset(c->d + from->n, 0, (c->n - from->n) * sizeof *c->d);
-	memset(c->a + from->n, 0, (c->n - from->n) * sizeof *c->a);
-	copy_ones(s, c, from);
-	return c;
-}
-
-/* Makes *c the caller's alone, so that it can be changed. */
-struct race_clock *sim_clock_own(struct sim *s, struct race_clock **c)
-{
-	struct race_clock *x = *c;
-
-	if (x->refs == 1 && x->n == s->race->nslot)
-		return x;
-	*c = clock_copy(s, x);
-	sim_clock_put(s, x);
-	return *c;
-}
-
-static void raise(uint32_t *restrict to, const uint32_t *restrict from, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		to[i] = from[i] > to[i] ? from[i] : to[i];
-}
-
-static void join_into(struct sim *s, struct race_clock *to, const struct race_clock *from,
-                      bool alias)
-{
-	raise(to->d, from->d, from->n);
-	if (alias)
-		raise(to->a, from->a, from->n);
-	copy_ones(s, to, from);
-}
-
-void sim_clock_join(struct sim *s, struct race_clock **to, const struct race_clock *from)
-{
-	if (*to != from)
-		join_into(s, sim_clock_own(s, to), from, true);
-}
-
-void sim_clock_join_plain(struct sim *s, struct race_clock **to, const struct race_clock *from)
-{
-	if (*to != from)
-		join_into(s, sim_clock_own(s, to), from, false);
-}
-
-void sim_clock_bridge(struct sim *s, struct race_clock **to, uint32_t first, const uint32_t *seen,
-                      uint32_t n, uint32_t who, uint32_t clock)
-{
-	struct race_clock *c = sim_clock_own(s, to);
-
-	raise(c->a, c->d, c->n);
-	raise(c->a + first, seen, n);
-	for (uint32_t i = 0; i < c->none; i++)
-		c->one[i].a = c->one[i].d;
-	set_one(s, c, who, 0, clock);
-}
-
-void sim_clock_cross(struct sim *s, struct race_clock **to)
-{
-	struct race_clock *c;
-
-	if (!(*to)->n)
-		return;
-	c = sim_clock_own(s, to);
-	memcpy(c->a, c->d, c->n * sizeof *c->a);
-	for (uint32_t i = 0; i < c->none; i++)
-		c->one[i].a = c->one[i].d;
-}
-
-bool sim_clock_covers(const struct race_clock *c, uint64_t e, bool alias)
-{
-	const uint32_t slot = EPOCH_SLOT(e), clock = EPOCH_CLOCK(e);
-	const struct race_one *x;
-
-	if (slot < c->n && (alias ? c->a : c->d)[slot] > clock)
-		return true;
-	if (!c->none || (e & EPOCH_MULTI))
-		return false;
-	x = one_of(c, slot << 5 | EPOCH_LANE(e));
-	return x && (alias ? x->a : x->d) > clock;
-}
 
 /* ---- releases ---- */
 
@@ -191,6 +25,8 @@ static uint32_t rel_alloc(struct sim *s)
 		x = r->rel[r->nrel++] = arena_new(s->arena, struct race_rel);
 		id = r->nrel;
 	}
+	x->uid = ++r->uid;
+	x->same = ++r->serial;
 	x->refs = 1;
 	x->next = x->n = x->nasync = 0;
 	x->who = UINT32_MAX;
@@ -246,6 +82,21 @@ static void add_async(struct sim *s, struct race_rel *x, const struct sim_cta *c
 	}
 }
 
+/* Says so when the CTA's last release had the same table and `own`. */
+static uint64_t same_as_last(struct sim *s, struct race_cta *c, const struct race_rel *x)
+{
+	const size_t bytes = x->n * sizeof *x->own;
+
+	if (c->said.table != x->base->t->serial || c->said.first != x->first ||
+	    memcmp(c->said.own, x->own, bytes) != 0) {
+		c->said.table = x->base->t->serial;
+		c->said.first = x->first;
+		c->said.same = ++s->race->serial;
+		memcpy(c->said.own, x->own, bytes);
+	}
+	return c->said.same;
+}
+
 static uint32_t make_rel(struct sim *s, const struct sim_warp *w, unsigned lane, unsigned scope,
                          uint32_t site)
 {
@@ -259,6 +110,8 @@ static uint32_t make_rel(struct sim *s, const struct sim_warp *w, unsigned lane,
 	memcpy(x->own, c->seen[w->index], c->nwarp * sizeof *x->own);
 	if (w->cta->async && c->place->async)
 		add_async(s, x, w->cta, w->index);
+	if (!x->nasync)
+		x->same = same_as_last(s, c, x);
 	x->who = (c->first + w->index) << 5 | lane;
 	x->clock = c->clock[w->index] + 1;
 	x->scope = (uint8_t)scope;
@@ -290,21 +143,10 @@ bool sim_rel_covers(const struct sim_race *r, const struct race_rel *x, uint64_t
 	return sim_clock_covers(x->base, e, false);
 }
 
-/* All that the release hands on, into `to`. */
-static void join_rel(struct sim *s, struct race_clock *to, const struct race_rel *x)
-{
-	join_into(s, to, x->base, s->race->level != SIM_RACES_STRICT);
-	raise(to->d + x->first, x->own, x->n);
-	for (uint32_t i = 0; i < x->nasync; i++)
-		raise(to->d + x->async[2 * i], &x->async[2 * i + 1], 1);
-	if (x->who != UINT32_MAX)
-		set_one(s, to, x->who, x->clock, 0);
-}
-
 void sim_rel_join(struct sim *s, struct race_clock **to, uint32_t id)
 {
 	for (; id; id = sim_rel(s->race, id)->next)
-		join_rel(s, sim_clock_own(s, to), sim_rel(s->race, id));
+		sim_clock_join_rel(s, to, sim_rel(s->race, id));
 }
 
 uint32_t sim_rel_boundary(struct sim *s, struct race_clock *start)
@@ -328,9 +170,9 @@ static uint32_t merged(struct sim *s, uint32_t a, uint32_t b)
 
 	if (x->scope != PTX_SYS || y->scope != PTX_SYS || x->next || y->next)
 		return 0;
-	c = clock_copy(s, x->base);
-	join_rel(s, c, x);
-	join_rel(s, c, y);
+	c = sim_clock_ref(x->base);
+	sim_clock_join_rel(s, &c, x);
+	sim_clock_join_rel(s, &c, y);
 	id = rel_alloc(s);
 	z = sim_rel(s->race, id);
 	z->base = c;
@@ -361,6 +203,8 @@ uint32_t sim_rel_chain(struct sim *s, uint32_t a, uint32_t b)
 	z->clock = x->clock;
 	z->scope = x->scope;
 	z->site = x->site;
+	if (!x->nasync)
+		z->same = x->same;
 	z->next = sim_rel_chain(s, b, x->next);
 	return id;
 }
@@ -381,6 +225,12 @@ bool sim_scope_includes(const struct sim_race *r, unsigned scope, uint32_t a, ui
 	}
 }
 
+/* Where a lane notes the release; what it knows never becomes less while the CTA runs. */
+static uint32_t *had(struct race_lane *l, const struct race_rel *x)
+{
+	return &l->had[x->uid * 0x9e3779b1u >> 28];
+}
+
 bool sim_race_acquire(struct sim *s, struct sim_warp *w, unsigned lane, uint32_t id, unsigned scope,
                       uint32_t site)
 {
@@ -394,6 +244,8 @@ bool sim_race_acquire(struct sim *s, struct sim_warp *w, unsigned lane, uint32_t
 		uint32_t other;
 
 		x = sim_rel(s->race, id);
+		if (*had(l, x) == x->uid)
+			continue;
 		other = x->who == UINT32_MAX ? me : x->who >> 5;
 		if (!sim_scope_includes(s->race, x->scope, other, me) ||
 		    !sim_scope_includes(s->race, scope, me, other)) {
@@ -405,10 +257,11 @@ bool sim_race_acquire(struct sim *s, struct sim_warp *w, unsigned lane, uint32_t
 			continue;
 		}
 		if (!l->own) {
-			l->own = clock_copy(s, c->base[w->index]);
+			l->own = sim_clock_ref(c->base[w->index]);
 			c->dirty[w->index] |= 1u << lane;
 		}
-		join_rel(s, sim_clock_own(s, &l->own), x);
+		sim_clock_join_rel(s, &l->own, x);
+		*had(l, x) = x->uid;
 	}
 	return all;
 }

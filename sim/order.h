@@ -31,15 +31,35 @@ struct race_one { /* of a thread: slot << 5 | lane */
 	uint32_t who, d, a;
 };
 
+/* Up to which clock the accesses of each slot are known, and known across an alias fence.  Most lanes
+ * of a warp, and warps behind a barrier, know the same: they share it. */
+struct race_table {
+	uint64_t serial; /* of what is in it: another one whenever that may have changed */
+	uint32_t refs, n, cap;
+	uint32_t *d, *a; /* [slot] */
+	struct race_table *free;
+};
+
 struct race_clock {
-	uint32_t refs, n, cap, none, cap_one;
-	uint32_t *d, *a; /* [slot]: known, and known across an alias fence */
-	struct race_one *one;
+	uint32_t refs, none, cap_one;
+	struct race_one *one; /* threads that are known beyond their warps */
+	struct race_table *t;
 	struct race_clock *free;
+};
+
+/* What joining `what` into a table with serial `before` made, while `after` still has its serial. */
+enum { RACE_JOINS = 256 };
+struct race_join {
+	uint64_t before, what;
+	bool alias;
+	struct race_table *after;
+	uint64_t serial;
 };
 
 /* What a release pattern hands on; refs are of fences, of reads that await a fence, of memory. */
 struct race_rel {
+	uint32_t uid;  /* never given out twice */
+	uint64_t same; /* equal: so are the table of `base`, own and async */
 	uint32_t refs, next; /* next: a further one, of a chain of read-modify-writes */
 	struct race_clock *base;
 	uint32_t first, n; /* the CTA's warps, and what is known of them */
@@ -50,7 +70,10 @@ struct race_rel {
 	uint8_t scope;
 };
 
+enum { RACE_HAD = 16 };
+
 struct race_lane {
+	uint32_t had[RACE_HAD]; /* uids of releases that it has acquired: again they bring nothing */
 	uint32_t fence;        /* rel of its last release fence; 0: none */
 	uint32_t async;        /* rel of its last proxy fence with bulk copies */
 	uint32_t npend, *pend; /* rels of what it read strongly since the last acquire fence */
@@ -82,6 +105,11 @@ struct race_cta {
 	struct race_mbar *mbar;
 	uint32_t *async_base; /* clock of an async slot at the CTA's start */
 	uint32_t rel;         /* hw: of the kernel's start */
+	/* the last release: most lanes of a warp release the same */
+	struct {
+		uint64_t table, same;
+		uint32_t first, own[RACE_WARPS];
+	} said;
 	const char *note;     /* why a release was not acquired, if one was not */
 	struct race_clock *sc;
 };
@@ -126,6 +154,10 @@ struct sim_race {
 	uint32_t nrel, free_rel;
 	size_t cap_rel;
 	struct race_clock *free_clock, *zero;
+	struct race_table *free_table;
+	uint64_t serial; /* the last ones given out */
+	uint32_t uid;
+	struct race_join join[RACE_JOINS];
 	struct race_stream stream[SIM_MAX_RANKS][SIM_STREAMS];
 	struct race_clock *sc_gpu[SIM_MAX_RANKS], *sc_sys;
 	const struct sim_kernel **kernel; /* by number */
@@ -140,8 +172,8 @@ struct sim_race {
 	struct weak_hist *free_hist;
 };
 
-/* ---- order.c ---- */
-void sim_race_new(struct sim *s);
+/* ---- clock.c ---- */
+struct race_clock *sim_clock_zero(struct sim *s);
 struct race_clock *sim_clock_ref(struct race_clock *c);
 void sim_clock_put(struct sim *s, struct race_clock *c);
 /* *to becomes the join of itself and `from`. */
@@ -155,6 +187,12 @@ void sim_clock_bridge(struct sim *s, struct race_clock **to, uint32_t first, con
                       uint32_t n, uint32_t who, uint32_t clock);
 /* A stream's boundary: all that is known is known across aliases (section 8.9.4). */
 void sim_clock_cross(struct sim *s, struct race_clock **to);
+bool sim_clock_covers(const struct race_clock *c, uint64_t e, bool alias);
+/* Releases (order.c): the table, own and async of x, and the ones of its base; thread x->who. */
+void sim_clock_join_rel(struct sim *s, struct race_clock **to, const struct race_rel *x);
+
+/* ---- order.c ---- */
+void sim_race_new(struct sim *s);
 struct race_rel *sim_rel(const struct sim_race *r, uint32_t id);
 uint32_t sim_rel_ref(struct sim_race *r, uint32_t id);
 void sim_rel_put(struct sim *s, uint32_t id);
@@ -176,7 +214,6 @@ void sim_race_pend(struct sim *s, struct sim_warp *w, unsigned lane, uint32_t id
 bool sim_race_known(const struct sim *s, const struct sim_warp *w, unsigned lane, uint64_t e,
                     bool alias);
 bool sim_rel_covers(const struct sim_race *r, const struct race_rel *x, uint64_t e);
-bool sim_clock_covers(const struct race_clock *c, uint64_t e, bool alias);
 /* Does a scope of a thread of slot a include the thread of slot b? */
 bool sim_scope_includes(const struct sim_race *r, unsigned scope, uint32_t a, uint32_t b);
 /* The slot of a bulk copy's accesses, and their clock. */

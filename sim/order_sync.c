@@ -83,9 +83,7 @@ void sim_race_new(struct sim *s)
 	struct sim_race *r = s->race = arena_new(s->arena, struct sim_race);
 
 	r->level = s->o.races;
-	r->zero = arena_new(s->arena, struct race_clock);
-	r->zero->refs = 1;
-	r->zero->d = r->zero->a = arena_news(s->arena, uint32_t, 1);
+	r->zero = sim_clock_zero(s);
 	for (unsigned i = 0; i < SIM_MAX_RANKS; i++) {
 		r->sc_gpu[i] = sim_clock_ref(r->zero);
 		for (unsigned t = 0; t < SIM_STREAMS; t++)
@@ -240,6 +238,8 @@ void sim_race_cta_start(struct sim *s, struct sim_cta *cta)
 		x->launch = cta->launch->number;
 		x->instance = r->instances;
 		c->base[w] = sim_clock_ref(l->start);
+		for (unsigned i = 0; i < SIM_LANES; i++)
+			memset(c->lane[w * SIM_LANES + i].had, 0, sizeof c->lane->had);
 	}
 	if (cta->async)
 		async_start(s, cta);
@@ -277,7 +277,7 @@ static void async_end(struct sim *s, struct sim_cta *cta, struct race_clock *end
 			for (unsigned k = 0; k < 2; k++)
 				sim_clock_put(s, c->mbar[i].base[k]);
 		if (slot)
-			end->d[slot - 1] = ++s->race->slot[slot - 1].clock;
+			end->t->d[slot - 1] = ++s->race->slot[slot - 1].clock;
 	}
 }
 
@@ -298,7 +298,7 @@ void sim_race_cta_end(struct sim *s, struct sim_cta *cta)
 	for (unsigned w = 0; w < c->nwarp; w++) {
 		sim_clock_put(s, c->base[w]);
 		s->race->slot[c->first + w].clock = c->clock[w] + 1;
-		(*end)->d[c->first + w] = c->clock[w] + 1;
+		(*end)->t->d[c->first + w] = c->clock[w] + 1;
 	}
 	if (cta->async)
 		async_end(s, cta, *end);
@@ -511,7 +511,7 @@ void sim_race_host_end(struct sim *s)
 	const uint32_t slot = t->host - 1;
 
 	sim_clock_own(s, &t->now);
-	t->now->d[slot] = ++s->race->slot[slot].clock;
+	t->now->t->d[slot] = ++s->race->slot[slot].clock;
 	sim_clock_cross(s, &t->now);
 	s->race->host = NULL;
 }

@@ -61,7 +61,7 @@ static bool moral(const struct ctx *c, uint64_t e)
 /* No race with an earlier access; else it is reported. */
 static bool good(struct ctx *c, uint64_t e, uint32_t site, bool write)
 {
-	if (!e || sim_race_ordered(c, e) || moral(c, e))
+	if (!e || moral(c, e) || sim_race_ordered(c, e)) /* the cheaper one first */
 		return true;
 	c->pair.was = e;
 	c->pair.now = c->me;
