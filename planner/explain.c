@@ -57,11 +57,8 @@ void pl_summary(const struct pl_plan *p, const struct pl_machine *m, struct strb
 		strbuf_printf(out, "  %.2f of what communication costs is recovered\n",
 		              (p->mode_us[PL_UNFUSED] - p->us) / gain);
 	if (p->mode == PL_SPLIT)
-		strbuf_printf(
-		        out,
-		        "  parts begin at rows 0 and %lld, in the residual's buffer (own rows) "
-		        "at 0 and %lld\n",
-		        (long long)p->row_base[1], (long long)p->residual_base[1]);
+		strbuf_printf(out, "  parts begin at rows 0 and %lld; residual: own rows of each\n",
+		              (long long)p->row_base[1]);
 	else if (p->model->tp > 1)
 		strbuf_printf(out, "  residual: %s\n",
 		              p->own_rows ? "own rows" : "all rows on every rank");

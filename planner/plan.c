@@ -330,7 +330,6 @@ static enum pl_mode choose(const struct pl_options *o, const struct pl_plan *p, 
 static struct pl_plan *make(struct planner *p, struct pl_search *s)
 {
 	struct pl_plan *plan = arena_new(&p->plans, struct pl_plan);
-	int64_t own;
 	uint32_t i;
 
 	plan->model = p->model;
@@ -345,8 +344,8 @@ static struct pl_plan *make(struct planner *p, struct pl_search *s)
 		plan->split = plan->best_split;
 		plan->own_rows = true;
 		plan->row_base[1] = plan->split;
-		own = (plan->split + p->model->tp - 1) / p->model->tp;
-		plan->residual_base[1] = own;
+		/* a carried parameter has row t at row t, whichever rank it belongs to */
+		plan->residual_base[1] = plan->split;
 		fill_split(s, plan, i);
 	} else {
 		fill_whole(s, plan);

@@ -134,6 +134,10 @@ bool pl_is_batch(const struct pl_batch *b);
 
 /* The requests of rows [row, row + rows), in `a`. */
 struct pl_part pl_part_of(const struct pl_batch *b, int64_t row, int64_t rows, struct arena *a);
+/* The same without an arena: how many there are; of the first `room` their lengths and rows before
+ * them (each may be NULL). */
+size_t pl_part_into(const struct pl_batch *b, int64_t row, int64_t rows, size_t *first,
+                    int64_t *length, int64_t *cached, size_t room);
 
 /* Pairs of a query and a key that rows [row, row + rows) need, and keys that are read for them;
  * window 0: all before. */

@@ -44,27 +44,38 @@ static int64_t most(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-struct pl_part pl_part_of(const struct pl_batch *b, int64_t row, int64_t rows, struct arena *a)
+size_t pl_part_into(const struct pl_batch *b, int64_t row, int64_t rows, size_t *first,
+                    int64_t *length, int64_t *cached, size_t room)
 {
-	struct pl_part p = {.row = row, .rows = rows};
 	int64_t end = row + rows, one[2] = {0, b->tokens};
 	struct pl_batch whole = {.tokens = b->tokens, .nrequest = 1, .cum = one};
+	size_t n = 0;
 
+	*first = 0;
 	if (!b->nrequest)
 		b = &whole;
 	if (rows < 1)
-		return p;
-	p.first = request_of(b, row);
-	for (size_t i = p.first; i < b->nrequest && b->cum[i] < end; i++)
-		p.n++;
+		return 0;
+	*first = request_of(b, row);
+	for (size_t i = *first; i < b->nrequest && b->cum[i] < end; i++, n++) {
+		int64_t lo = b->cum[i], hi = b->cum[i + 1];
+
+		if (length && n < room)
+			length[n] = least(hi, end) - most(lo, row);
+		if (cached && n < room)
+			cached[n] = (b->cached ? b->cached[i] : 0) + most(lo, row) - lo;
+	}
+	return n;
+}
+
+struct pl_part pl_part_of(const struct pl_batch *b, int64_t row, int64_t rows, struct arena *a)
+{
+	struct pl_part p = {.row = row, .rows = rows};
+
+	p.n = pl_part_into(b, row, rows, &p.first, NULL, NULL, 0);
 	p.length = arena_news(a, int64_t, p.n);
 	p.cached = arena_news(a, int64_t, p.n);
-	for (size_t i = 0; i < p.n; i++) {
-		int64_t lo = b->cum[p.first + i], hi = b->cum[p.first + i + 1];
-
-		p.length[i] = least(hi, end) - most(lo, row);
-		p.cached[i] = (b->cached ? b->cached[p.first + i] : 0) + most(lo, row) - lo;
-	}
+	pl_part_into(b, row, rows, &p.first, p.length, p.cached, p.n);
 	return p;
 }
 

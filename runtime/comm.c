@@ -353,13 +353,11 @@ static enum plait_status create(struct creation *k)
 
 static void teardown(plait_comm *c)
 {
+	if (c->nccl_owned)
+		rt_nccl_ranks_free(c, c->nccl_comm);
 	for (unsigned l = 0; l < c->nlocal; l++) {
 		struct rt_local *at = &c->local[l];
 
-		/* Destroying waits for the others, who may be gone. */
-		if (c->nccl_owned && c->nccl_comm[l])
-			(c->boot && c->boot->broken ? c->nccl->abort
-			                            : c->nccl->destroy)(c->nccl_comm[l]);
 		if (at->stream && c->drv->ctx_push(at->ctx) == RT_CU_SUCCESS) {
 			struct cu_ctx *old;
 

@@ -126,6 +126,11 @@ void rt_why(plait_comm *c, const char *fmt, ...) __attribute__((format(printf, 2
 enum plait_status rt_find_transport(plait_comm *c, const struct plait_comm_options *o,
                                     const struct rt_hooks *h);
 
+/* Collective: an NCCL communicator for each rank of this process in out[nlocal]; opens NCCL.  What was
+ * made before a failure is there, too. */
+enum plait_status rt_nccl_ranks(plait_comm *c, struct nccl_comm **out);
+void rt_nccl_ranks_free(plait_comm *c, struct nccl_comm **comm);
+
 /* What has switched multicast off here: 0: nothing; else the text says, "NCCL_NVLS_ENABLE=0". */
 int rt_why_no_multicast(const struct rt_env *env, enum plait_transport at_most);
 bool rt_is_why_no_multicast(int why); /* one of the above, 0 included */

@@ -52,6 +52,10 @@ static enum plait_status choose(plait_stage *s, struct rt_launching *x)
 		return rt_launch_refuse(
 		        s, PLAIT_USAGE, "%llu rows, and the stage was made for %llu at most",
 		        (unsigned long long)x->l.rows, (unsigned long long)s->image.max_rows);
+	if (x->fixed) {
+		x->ctas = x->l.ctas;
+		return PLAIT_OK;
+	}
 	if (x->l.protocol)
 		return named(s, x);
 	x->variant = r->variant;
@@ -74,7 +78,7 @@ static enum plait_status take(plait_stage *s, const struct plait_launch *l, stru
 	if (x->l.kernel >= s->image.nunit)
 		return rt_launch_refuse(s, PLAIT_USAGE, "there is no kernel %zu", x->l.kernel);
 	x->unit = (uint32_t)x->l.kernel;
-	x->rank = s->comm->local[x->l.local].rank;
+	x->rank = s->alone ? 0 : s->comm->local[x->l.local].rank;
 	st = choose(s, x);
 	if (st != PLAIT_OK)
 		return st;
@@ -127,7 +131,7 @@ static uint64_t bytes_of(const plait_stage *s, const struct rt_launching *x, uin
 	if (q->ndim == 1)
 		return (uint64_t)q->cols * each;
 	if (q->local_index && s->image.unit[x->unit].role[p] == RT_PLAIN)
-		plait_own_rows(rows, s->comm->size, x->rank, &begin, &end);
+		plait_own_rows(rows, s->image.tp, x->rank, &begin, &end);
 	rows = end - begin;
 	return rows ? ((rows - 1) * (uint64_t)q->ld + (uint64_t)q->cols) * each : 0;
 }
@@ -135,7 +139,7 @@ static uint64_t bytes_of(const plait_stage *s, const struct rt_launching *x, uin
 static enum plait_status check_operand(plait_stage *s, const struct rt_launching *x, uint32_t p)
 {
 	const struct plait_param_info *q =
-	        x->l.protocol ? &x->k->param[p] : &s->view.kernel[x->unit].param[p];
+	        x->l.protocol || x->fixed ? &x->k->param[p] : &s->view.kernel[x->unit].param[p];
 	const struct plait_operand *o = &x->l.operand[p];
 	const plait_buffer *b = o->buffer;
 	uint64_t bytes = bytes_of(s, x, p);
@@ -260,7 +264,7 @@ enum plait_status rt_launch_kernel(plait_stage *s, const struct rt_launching *x)
 	        .stream = x->l.stream,
 	        .attr = &attr,
 	        /* a successor's CTAs that wait would take the SMs of another rank's kernel */
-	        .nattr = x->k->plan.pdl != CG_PDL_NONE && !s->shared,
+	        .nattr = x->k->plan.pdl != CG_PDL_NONE && !s->shared && !x->plain,
 	};
 	_Alignas(16) unsigned char block[RT_MOST_BLOCK];
 	size_t bytes = x->k->info.argument_bytes;
@@ -278,10 +282,30 @@ enum plait_status rt_launch_kernel(plait_stage *s, const struct rt_launching *x)
 	return rt_launch_refuse(s, e.status, "kernel '%s': %s", x->k->name, e.text);
 }
 
+static enum plait_status enqueue(plait_stage *s, const struct plait_launch *l,
+                                 struct rt_launching *x)
+{
+	enum plait_status st = take(s, l, x);
+
+	if (st == PLAIT_OK)
+		st = check_workspace(s, x);
+	if (st == PLAIT_OK)
+		st = check_operands(s, x);
+	if (st != PLAIT_OK)
+		return st;
+	return s->image.nccl ? rt_launch_nccl(s, x) : rt_launch_kernel(s, x);
+}
+
+enum plait_status rt_launch_variant(plait_stage *s, const struct plait_launch *l, uint32_t variant)
+{
+	struct rt_launching x = {.variant = variant, .fixed = variant != RT_NONE, .plain = true};
+
+	return enqueue(s, l, &x);
+}
+
 enum plait_status plait_launch(plait_stage *s, const struct plait_launch *l)
 {
 	struct rt_launching x = {0};
-	enum plait_status st;
 
 	if (!s)
 		return PLAIT_USAGE;
@@ -290,12 +314,5 @@ enum plait_status plait_launch(plait_stage *s, const struct plait_launch *l)
 		                        l ? "struct_size of the launch is 0: begin with "
 		                            "PLAIT_LAUNCH_INIT"
 		                          : "no struct plait_launch is given");
-	st = take(s, l, &x);
-	if (st == PLAIT_OK)
-		st = check_workspace(s, &x);
-	if (st == PLAIT_OK)
-		st = check_operands(s, &x);
-	if (st != PLAIT_OK)
-		return st;
-	return s->image.nccl ? rt_launch_nccl(s, &x) : rt_launch_kernel(s, &x);
+	return enqueue(s, l, &x);
 }

@@ -8,7 +8,15 @@ struct rt_launching {
 	unsigned rank, ctas; /* ctas: wished for */
 	const struct rt_kernel *k;
 	plait_workspace *w; /* may be NULL */
+	bool fixed;         /* the variant is given */
+	bool plain;         /* not a dependent launch */
 };
+
+/*
+ * plait_launch of a variant of the kernel, whatever T (RT_NONE: of T's), and not as a dependent launch: behind a wait for
+ * another stream there is no launch that it could depend on.
+ */
+enum plait_status rt_launch_variant(plait_stage *s, const struct plait_launch *l, uint32_t variant);
 
 /* Sets the communicator's message, and returns st. */
 enum plait_status rt_launch_refuse(plait_stage *s, enum plait_status st, const char *fmt, ...)

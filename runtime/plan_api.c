@@ -2,20 +2,10 @@
  * The planner's public face: plait_planner_*, plait_plan_*.  A handle has an arena with the spec's
  * model and the texts that were asked for; the plans belong to the planner inside.
  */
-#include "planner/planner.h"
+#include "runtime/plan_api.h"
 #include "runtime/front.h"
-#include "runtime/plait.h"
 #include <stdlib.h>
 #include <string.h>
-
-struct plait_planner {
-	struct arena arena;
-	struct diags d;
-	struct plait_planner_options o;
-	struct pl_options plan;
-	struct planner *planner;
-	const char *diagnostics;
-};
 
 /* The smaller of what the caller knows and what this library does. */
 static void copy_out(void *to, const void *from, size_t have)
@@ -176,7 +166,26 @@ static enum status check(plait_planner *p)
 		             arena_printf(&p->arena, "give one of: %s", pl_machine_names()));
 	if (o->hysteresis < 0 || o->hysteresis >= 1 || o->align > 1 << 20)
 		return wrong(p, DIAG_RT_ARGUMENT, "'hysteresis' or 'align' makes no sense", NULL);
+	if (o->split_at < 0 || (unsigned)o->mode > PLAIT_RUN_SPLIT ||
+	    (o->split_at && o->forced && o->mode != PLAIT_RUN_SPLIT))
+		return wrong(p, DIAG_RT_ARGUMENT, "'split_at' or 'mode' makes no sense",
+		             "with 'split_at', 'mode' is PLAIT_RUN_SPLIT or not 'forced'");
 	return ST_OK;
+}
+
+/* The schedule compiles the spec again, for kernels without communication. */
+static void keep_spec(plait_planner *p)
+{
+	struct plait_planner_options *o = &p->o;
+	struct plait_set *set = arena_news(&p->arena, struct plait_set, o->nset);
+
+	for (size_t i = 0; i < o->nset; i++) {
+		set[i].name = arena_printf(&p->arena, "%s", o->set[i].name);
+		set[i].value = arena_printf(&p->arena, "%s", o->set[i].value);
+	}
+	o->set = set;
+	o->text = arena_strndup(&p->arena, o->text, o->text_len);
+	o->spec_name = arena_printf(&p->arena, "%s", o->spec_name);
 }
 
 static const struct fe_steps *find_model(plait_planner *p, const struct fe_steps *steps)
@@ -201,7 +210,8 @@ static enum status read_spec(plait_planner *p, const struct pl_model **model)
 	if (!m)
 		return wrong(p, DIAG_NO_MODEL, "the spec has no such model",
 		             "add: model NAME { ... } (doc/language.md, Models)");
-	*model = pl_model_make(&p->arena, m, p->o.tp, &why);
+	p->steps = m;
+	p->model = *model = pl_model_make(&p->arena, m, p->o.tp, &why);
 	return *model ? ST_OK : wrong(p, DIAG_NO_PLAN, why, NULL);
 }
 
@@ -213,9 +223,14 @@ static enum status make(plait_planner *p)
 
 	diags_init(&p->d, &p->arena);
 	s = check(p);
-	if (s == ST_OK)
-		s = read_spec(p, &model);
 	if (s == ST_OK) {
+		keep_spec(p);
+		s = read_spec(p, &model);
+	}
+	if (s == ST_OK) {
+		p->plan.at = p->o.split_at;
+		p->plan.forced = p->o.forced;
+		p->plan.force = (enum pl_mode)p->o.mode;
 		p->plan.align = p->o.align;
 		p->plan.hysteresis = p->o.hysteresis > 0 ? p->o.hysteresis : -1;
 		p->plan.even = -1;
@@ -274,12 +289,7 @@ const char *plait_planner_diagnostics(const plait_planner *p)
 
 /* ---- plans: a plait_plan is a pl_plan ---- */
 
-static const struct pl_plan *inner(const plait_plan *p)
-{
-	return (const struct pl_plan *)(const void *)p;
-}
-
-static bool batch_in(const struct plait_batch *b, struct pl_batch *to)
+bool rt_batch_in(const struct plait_batch *b, struct pl_batch *to)
 {
 	struct plait_batch x = {0};
 
@@ -300,7 +310,7 @@ enum plait_status plait_plan_make(plait_planner *p, const struct plait_batch *b,
 	if (!out)
 		return PLAIT_USAGE;
 	*out = NULL;
-	if (!p || !p->planner || !batch_in(b, &x))
+	if (!p || !p->planner || !rt_batch_in(b, &x))
 		return PLAIT_USAGE;
 	s = pl_plan(p->planner, &x, &plan);
 	*out = (const plait_plan *)(const void *)plan;
@@ -316,7 +326,7 @@ SAME(SPLIT, SPLIT);
 
 enum plait_status plait_plan_get(const plait_plan *plan, struct plait_plan_info *info)
 {
-	const struct pl_plan *p = inner(plan);
+	const struct pl_plan *p = rt_plan(plan);
 	struct plait_plan_info x = {0};
 
 	if (!p || !has_size(info))
@@ -341,7 +351,7 @@ enum plait_status plait_plan_get(const plait_plan *plan, struct plait_plan_info 
 enum plait_status plait_plan_get_stage(const plait_plan *plan, size_t i,
                                        struct plait_plan_stage *info)
 {
-	const struct pl_plan *p = inner(plan);
+	const struct pl_plan *p = rt_plan(plan);
 	const struct pl_stage *st;
 	struct plait_plan_stage x = {0};
 
@@ -369,7 +379,7 @@ enum plait_status plait_plan_get_stage(const plait_plan *plan, size_t i,
 enum plait_status plait_plan_get_operation(const plait_plan *plan, size_t i, size_t k,
                                            struct plait_plan_operation *info)
 {
-	const struct pl_plan *p = inner(plan);
+	const struct pl_plan *p = rt_plan(plan);
 	const struct pl_op_plan *op;
 	struct plait_plan_operation x = {0};
 
@@ -396,7 +406,7 @@ enum plait_status plait_plan_get_operation(const plait_plan *plan, size_t i, siz
 
 size_t plait_plan_step(const plait_plan *plan, size_t k)
 {
-	const struct pl_plan *p = inner(plan);
+	const struct pl_plan *p = rt_plan(plan);
 
 	return p && k < p->nseq ? p->seq[k] : p ? p->nstage : 0;
 }
@@ -412,7 +422,7 @@ static char *in_arena(struct arena *a, const plait_planner *p, const plait_plan 
 	if (setjmp(a->oom))
 		return NULL;
 	strbuf_init(&b, a);
-	fn(inner(plan), &p->plan.machine, &b);
+	fn(rt_plan(plan), &p->plan.machine, &b);
 	return strdup(b.s);
 }
 
@@ -451,37 +461,15 @@ void plait_text_free(char *s)
 
 /* ---- requests ---- */
 
-static enum status part_of(struct arena *a, const struct pl_batch *b, int64_t row, int64_t rows,
-                           struct pl_part *part)
-{
-	if (setjmp(a->oom))
-		return ST_NOMEM;
-	*part = pl_part_of(b, row, rows, a);
-	return ST_OK;
-}
-
 enum plait_status plait_batch_part(const struct plait_batch *b, int64_t row, int64_t rows,
                                    size_t *first, size_t *n, int64_t *length, int64_t *cached,
                                    size_t room)
 {
-	struct pl_part part = {0};
 	struct pl_batch x;
-	struct arena a;
-	enum status s;
 
-	if (!first || !n || !batch_in(b, &x) || !pl_is_batch(&x) || row < 0 || rows < 0 ||
+	if (!first || !n || !rt_batch_in(b, &x) || !pl_is_batch(&x) || row < 0 || rows < 0 ||
 	    row > x.tokens - rows)
 		return PLAIT_USAGE;
-	arena_init(&a, 0);
-	s = part_of(&a, &x, row, rows, &part);
-	*first = part.first;
-	*n = part.n;
-	for (size_t i = 0; i < part.n && i < room; i++) {
-		if (length)
-			length[i] = part.length[i];
-		if (cached)
-			cached[i] = part.cached[i];
-	}
-	arena_free(&a);
-	return (enum plait_status)s;
+	*n = pl_part_into(&x, row, rows, first, length, cached, room);
+	return PLAIT_OK;
 }

@@ -313,15 +313,16 @@ static enum plait_status take_options(struct making *k, const struct plait_stage
 		return s;
 	if (c->memory_limit)
 		k->scratch.limit = c->memory_limit;
-	c->tp = k->c->size;
+	c->tp = k->s->alone ? 1 : k->c->size;
 	c->target = c->target ? c->target : target_of(k->c);
 	if (!c->target)
 		return rt_fail(&k->c->error, PLAIT_ENV,
 		               "the GPUs are older than compute capability 8.0");
 	k->v = (struct rt_variants_options){
 	        .compile = *c,
-	        .multicast = k->c->transport == PLAIT_BY_MULTICAST && c->multicast != PLAIT_NO,
-	        .nccl = k->c->transport == PLAIT_BY_NCCL,
+	        .multicast = k->c->transport == PLAIT_BY_MULTICAST && c->multicast != PLAIT_NO &&
+	                     !k->s->alone,
+	        .nccl = k->c->transport == PLAIT_BY_NCCL && !k->s->alone,
 	        .pdl = c->pdl                  ? (enum cg_pdl)cg_pdl_by_name(c->pdl)
 	               : k->o.dependent_launch ? CG_PDL_EARLY
 	                                       : CG_PDL_NONE,
@@ -379,8 +380,8 @@ static enum plait_status create(struct making *k, const struct plait_stage_optio
 	return st;
 }
 
-enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_options *o,
-                                     plait_stage **out)
+static enum plait_status create_stage(plait_comm *c, const struct plait_stage_options *o,
+                                      bool alone, plait_stage **out)
 {
 	struct making *k;
 	enum plait_status st;
@@ -401,6 +402,7 @@ enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_opt
 		k->s = *out;
 		k->cache.dir = -1;
 		k->s->comm = c;
+		k->s->alone = alone;
 		k->s->view.diagnostics = "";
 		pthread_mutex_init(&k->s->lock, NULL);
 		pthread_mutex_init(&k->s->turn, NULL);
@@ -419,6 +421,18 @@ enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_opt
 	}
 	free(k);
 	return st;
+}
+
+enum plait_status plait_stage_create(plait_comm *c, const struct plait_stage_options *o,
+                                     plait_stage **out)
+{
+	return create_stage(c, o, false, out);
+}
+
+enum plait_status rt_stage_create_alone(plait_comm *c, const struct plait_stage_options *o,
+                                        plait_stage **out)
+{
+	return create_stage(c, o, true, out);
 }
 
 void plait_stage_free(plait_stage *s)

@@ -21,6 +21,7 @@ struct plait_stage {
 	struct rt_loaded *loaded; /* [nvariant][comm->nlocal] */
 	uint32_t **element;       /* [unit][parameter]: bytes of an element */
 	bool dependent, rows_in_memory;
+	bool alone;   /* each rank is one of one: nothing communicates */
 	bool shared;  /* ranks share a GPU */
 	unsigned sms; /* of a rank alone, on every rank: those of a GPU by the ranks on it */
 	/* Ranks may be launched by threads of their own: */
@@ -77,6 +78,11 @@ void rt_machine_key(const plait_comm *c, struct arena *a, struct rt_table_key *k
 /* The grid of a launch: as cg_grid, but no more CTAs than are sure to run at once. */
 unsigned rt_stage_grid(const plait_stage *s, const struct rt_kernel *k, uint64_t rows,
                        unsigned wish);
+
+/* Collective: as plait_stage_create, but of kernels as one rank has them (protocol `local`): of a sum
+ * each has its own addend, and all rows are its own. */
+enum plait_status rt_stage_create_alone(plait_comm *c, const struct plait_stage_options *o,
+                                        plait_stage **out);
 
 /* Finalizes all variants (runtime/finalize.c) and loads them on all GPUs of this process. Not collective; s->comm->error says what failed. */
 bool rt_stage_load(plait_stage *s, const struct rt_cache *cache);

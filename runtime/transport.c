@@ -200,7 +200,7 @@ static void hush_nccl(const plait_comm *c)
 			setenv("NCCL_NVLS_ENABLE", "0", 1);
 }
 
-static bool init_ranks(plait_comm *c, struct nccl_id id)
+static bool init_ranks(plait_comm *c, struct nccl_id id, struct nccl_comm **out)
 {
 	bool ok = RT_NC0(c->nccl, &c->error, group_start);
 
@@ -208,36 +208,50 @@ static bool init_ranks(plait_comm *c, struct nccl_id id)
 		ok = rt_enter(c, l);
 		if (!ok)
 			break;
-		ok = rt_cu_given(RT_NC(c->nccl, &c->error, init_rank, &c->nccl_comm[l],
-		                       (int)c->size, id, (int)c->local[l].rank),
-		                 &c->nccl_comm[l], sizeof c->nccl_comm[l]);
+		ok = rt_cu_given(RT_NC(c->nccl, &c->error, init_rank, &out[l], (int)c->size, id,
+		                       (int)c->local[l].rank),
+		                 &out[l], sizeof out[l]);
 		rt_leave(c);
 	}
 	return RT_NC0(c->nccl, &c->error, group_end) && ok;
 }
 
-static enum plait_status try_nccl(plait_comm *c, const struct plait_comm_options *o,
-                                  const struct rt_hooks *h)
+enum plait_status rt_nccl_ranks(plait_comm *c, struct nccl_comm **out)
 {
 	struct nccl_id id, all[CG_MAX_RANKS];
 
 	hush_nccl(c);
-	if (h->nccl)
-		c->nccl = h->nccl;
-	else if (!c->nccl && rt_nccl_open(&c->own_nccl, NULL, &c->error) == PLAIT_OK)
+	if (!c->nccl && rt_nccl_open(&c->own_nccl, NULL, &c->error) == PLAIT_OK)
 		c->nccl = &c->own_nccl;
 	memset(&id, 0, sizeof id);
-	if (o->bootstrap == PLAIT_BOOT_NCCL) {
-		c->nccl_comm[0] = o->nccl;
-		return rt_vote(c);
-	}
 	if (c->process == 0 && c->error.status == PLAIT_OK)
 		RT_NC(c->nccl, &c->error, unique_id, &id);
 	if (rt_vote(c) != PLAIT_OK || rt_gather(c, &id, all, sizeof id) != PLAIT_OK)
 		return c->error.status;
-	c->nccl_owned = true;
-	init_ranks(c, all[0]);
+	init_ranks(c, all[0], out);
 	return rt_vote(c);
+}
+
+void rt_nccl_ranks_free(plait_comm *c, struct nccl_comm **comm)
+{
+	/* Destroying waits for the others, who may be gone. */
+	for (unsigned l = 0; l < c->nlocal; l++)
+		if (comm[l])
+			(c->boot && c->boot->broken ? c->nccl->abort : c->nccl->destroy)(comm[l]);
+}
+
+static enum plait_status try_nccl(plait_comm *c, const struct plait_comm_options *o,
+                                  const struct rt_hooks *h)
+{
+	if (h->nccl)
+		c->nccl = h->nccl;
+	if (o->bootstrap == PLAIT_BOOT_NCCL) {
+		hush_nccl(c);
+		c->nccl_comm[0] = o->nccl;
+		return rt_vote(c);
+	}
+	c->nccl_owned = true;
+	return rt_nccl_ranks(c, c->nccl_comm);
 }
 
 /* ---- the choice ---- */

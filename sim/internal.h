@@ -224,6 +224,9 @@ struct sim_launch {
 	uint8_t *params;
 	bool (*host)(void *ctx, struct sim *s, unsigned rank); /* instead of a kernel */
 	void *host_ctx;
+	const struct sim_launch *after; /* instead of a kernel: an item that has to finish before */
+	bool marked, finished;
+	struct race_clock *left; /* marked and finished: what its stream knew then */
 	struct sim_cta *resident;
 	struct sim_launch *next;
 };
@@ -235,6 +238,7 @@ struct sim_list { /* warps in one state */
 
 struct sim_rank {
 	struct sim_launch *stream[SIM_STREAMS], **tail[SIM_STREAMS];
+	struct sim_launch *last[SIM_STREAMS]; /* queued */
 	struct sim_list ready, waiting;
 	unsigned resident, turn;
 	unsigned launched, finished;

@@ -224,6 +224,9 @@ uint32_t sim_site(const struct sim *s, const struct sim_warp *w, const struct si
 /* Called by the rest of the simulator when s->race is there. */
 void sim_race_launch_start(struct sim *s, struct sim_launch *l);
 void sim_race_launch_end(struct sim *s, struct sim_launch *l);
+/* An item that is marked has finished; one that waited for it is done. */
+void sim_race_mark(struct sim *s, struct sim_launch *l);
+void sim_race_after(struct sim *s, const struct sim_launch *l);
 void sim_race_grid_wait(struct sim *s, struct sim_warp *w, uint32_t mask);
 void sim_race_cta_start(struct sim *s, struct sim_cta *c);
 void sim_race_cta_end(struct sim *s, struct sim_cta *c);

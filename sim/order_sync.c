@@ -166,6 +166,19 @@ void sim_race_launch_end(struct sim *s, struct sim_launch *l)
 	sim_rel_put(s, x->rel);
 }
 
+void sim_race_mark(struct sim *s, struct sim_launch *l)
+{
+	l->left = sim_clock_ref(s->race->stream[l->rank][l->stream].now);
+}
+
+void sim_race_after(struct sim *s, const struct sim_launch *l)
+{
+	struct race_stream *t = &s->race->stream[l->rank][l->stream];
+
+	sim_clock_join(s, &t->now, l->after->left);
+	sim_clock_cross(s, &t->now);
+}
+
 /* The launches before have ended, and what they did is visible to these threads. */
 void sim_race_grid_wait(struct sim *s, struct sim_warp *w, uint32_t mask)
 {

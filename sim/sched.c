@@ -87,6 +87,7 @@ static void queue(struct sim *s, struct sim_launch *l)
 	l->start_at = UINT64_MAX;
 	*r->tail[l->stream] = l;
 	r->tail[l->stream] = &l->next;
+	r->last[l->stream] = l;
 	l->number = r->launched++;
 	s->pending++;
 }
@@ -101,6 +102,32 @@ void sim_host(struct sim *s, unsigned rank, unsigned stream,
 	l = arena_new(s->arena, struct sim_launch);
 	l->host = fn;
 	l->host_ctx = ctx;
+	l->rank = rank;
+	l->stream = stream;
+	queue(s, l);
+}
+
+const struct sim_launch *sim_mark(struct sim *s, unsigned rank, unsigned stream)
+{
+	struct sim_launch *l =
+	        rank < s->o.ranks && stream < SIM_STREAMS ? s->rank[rank].last[stream] : NULL;
+
+	if (l && !l->marked) {
+		l->marked = true;
+		if (s->race && l->finished)
+			sim_race_mark(s, l);
+	}
+	return l;
+}
+
+void sim_wait(struct sim *s, unsigned rank, unsigned stream, const struct sim_launch *mark)
+{
+	struct sim_launch *l;
+
+	if (!mark || rank >= s->o.ranks || stream >= SIM_STREAMS)
+		return;
+	l = arena_new(s->arena, struct sim_launch);
+	l->after = mark;
 	l->rank = rank;
 	l->stream = stream;
 	queue(s, l);
@@ -192,12 +219,15 @@ void sim_launch_done(struct sim *s, struct sim_launch *l)
 	}
 	if (s->race)
 		sim_race_launch_end(s, l);
+	if (s->race && l->marked)
+		sim_race_mark(s, l);
 	r->stream[l->stream] = l->next;
 	if (!l->next)
 		r->tail[l->stream] = &r->stream[l->stream];
 	r->finished++;
 	s->pending--;
-	s->stats.launches += !l->host;
+	l->finished = true;
+	s->stats.launches += !l->host && !l->after;
 	wake_grid(s, l->next);
 }
 
@@ -270,6 +300,14 @@ static void advance_stream(struct sim *s, unsigned rank, unsigned stream)
 	struct sim_launch *l;
 
 	while ((l = s->rank[rank].stream[stream])) {
+		if (l->after) {
+			if (!l->after->finished)
+				return;
+			if (s->race)
+				sim_race_after(s, l);
+			sim_launch_done(s, l);
+			continue;
+		}
 		if (l->start_at == UINT64_MAX)
 			l->start_at = s->steps + start_delay(s, l);
 		if (s->steps < l->start_at && !l->started) {
@@ -297,9 +335,14 @@ static size_t advance(struct sim *s)
 	size_t n = 0;
 
 	for (unsigned r = 0; r < s->o.ranks; r++) {
-		for (unsigned t = 0; t < SIM_STREAMS; t++)
-			if (s->rank[r].stream[t])
-				advance_stream(s, r, t);
+		unsigned finished;
+
+		do { /* what finishes may be what another stream waits for */
+			finished = s->rank[r].finished;
+			for (unsigned t = 0; t < SIM_STREAMS; t++)
+				if (s->rank[r].stream[t])
+					advance_stream(s, r, t);
+		} while (s->rank[r].finished != finished);
 		n += s->rank[r].ready.n;
 	}
 	return n;
@@ -314,7 +357,7 @@ static uint64_t next_start(const struct sim *s)
 		for (unsigned t = 0; t < SIM_STREAMS; t++) {
 			const struct sim_launch *l = s->rank[r].stream[t];
 
-			if (l && !l->started && l->start_at < least)
+			if (l && !l->started && !l->after && l->start_at < least)
 				least = l->start_at;
 		}
 	return least;

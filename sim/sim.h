@@ -155,6 +155,15 @@ void sim_launch_early(struct sim *s, unsigned rank, unsigned stream, const struc
 void sim_host(struct sim *s, unsigned rank, unsigned stream,
               bool (*fn)(void *ctx, struct sim *s, unsigned rank), void *ctx);
 
+/*
+ * Events.  A mark is the last item that was queued on a rank's stream so far, NULL when there was none.
+ * What is queued behind sim_wait on a stream of the same rank begins when the mark's item has finished,
+ * and sees what it wrote.
+ */
+struct sim_launch;
+const struct sim_launch *sim_mark(struct sim *s, unsigned rank, unsigned stream);
+void sim_wait(struct sim *s, unsigned rank, unsigned stream, const struct sim_launch *mark);
+
 /* Runs until all streams are empty.  false: a finding stopped it. */
 bool sim_run(struct sim *s);
 

@@ -20,6 +20,11 @@ struct cu_function {
 	const struct sim_kernel *k;
 };
 
+struct cu_event {
+	struct cu_stream *stream; /* of the last record */
+	const struct sim_launch *mark;
+};
+
 /* Physical memory, or a multicast object. */
 struct object {
 	uint64_t at; /* in the simulator */
@@ -334,6 +339,59 @@ static cu_result stream_query(struct cu_stream *s)
 	return settle();
 }
 
+/* ---- events ---- */
+
+static void note(enum sim_driver_call what, struct cu_stream *s, const void *other)
+{
+	if (drv.nlog < drv.log_room)
+		drv.log[drv.nlog++] = (struct sim_driver_entry){what, s, other};
+}
+
+static cu_result event_create(struct cu_event **e, unsigned flags)
+{
+	CALL_GIVING(e);
+	if (current() < 0 || flags != RT_CU_EVENT_DISABLE_TIMING)
+		return RT_CU_ERROR_INVALID_VALUE;
+	*e = calloc(1, sizeof **e);
+	drv.live++;
+	drv.allocations++;
+	return 0;
+}
+
+static cu_result event_destroy(struct cu_event *e)
+{
+	free(e);
+	drv.live--;
+	return 0;
+}
+
+static cu_result event_record(struct cu_event *e, struct cu_stream *s)
+{
+	CALL();
+	note(SIM_DRIVER_RECORD, s, e);
+	e->stream = s;
+	e->mark = sim_mark(drv.sim, (unsigned)s->device, s->queue);
+	return 0;
+}
+
+static cu_result stream_wait_event(struct cu_stream *s, struct cu_event *e, unsigned flags)
+{
+	CALL();
+	note(SIM_DRIVER_WAIT, s, e);
+	if (flags || !e->stream || e->stream->device != s->device)
+		return RT_CU_ERROR_INVALID_VALUE;
+	if (e->stream->queue != s->queue)
+		sim_wait(drv.sim, (unsigned)s->device, s->queue, e->mark);
+	return 0;
+}
+
+void sim_driver_host(struct cu_stream *s, bool (*fn)(void *ctx, struct sim *sim, unsigned rank),
+                     void *ctx_)
+{
+	note(SIM_DRIVER_HOST, s, ctx_);
+	sim_host(drv.sim, (unsigned)s->device, s->queue, fn, ctx_);
+}
+
 /* ---- modules ---- */
 
 /* What a compiler made of the PTX cannot be simulated. */
@@ -420,6 +478,7 @@ static cu_result launch(const struct cu_launch *l, struct cu_function *f, void *
 		x->attr_value = l->attr[0].value.i;
 	}
 	memcpy(x->block_, extra[1], bytes);
+	note(SIM_DRIVER_LAUNCH, l->stream, f);
 	sim_launch_dynamic(drv.sim, x->rank, l->stream->queue, f->k, x->grid, x->block, x->shared,
 	                   x->block_, x->bytes);
 	return 0;
@@ -597,6 +656,10 @@ static const struct rt_driver table = {
         .stream_destroy = stream_destroy,
         .stream_synchronize = stream_synchronize,
         .stream_query = stream_query,
+        .stream_wait_event = stream_wait_event,
+        .event_create = event_create,
+        .event_destroy = event_destroy,
+        .event_record = event_record,
         .module_load = module_load,
         .module_load_ex = module_load_ex,
         .module_unload = module_unload,

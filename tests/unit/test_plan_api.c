@@ -54,7 +54,7 @@ static void a_plan_is_read_stage_by_stage(void **state)
 	assert_int_equal(plait_plan_get(plan, &info), PLAIT_OK);
 	assert_int_equal(info.mode, PLAIT_RUN_SPLIT);
 	assert_true(info.own_rows && info.row_base[1] == info.split);
-	assert_int_equal(info.residual_base[1], info.split / 8);
+	assert_int_equal(info.residual_base[1], info.split);
 	assert_int_equal(info.nstep, 2 * 161);
 	assert_true(info.us < info.mode_us[PLAIT_RUN_FUSED]);
 	for (size_t i = 0; i < info.nstage; i++) {

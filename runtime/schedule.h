@@ -1,0 +1,73 @@
+/*
+ * What is behind plait_schedule: the model's statements with their operands resolved, made once
+ * (runtime/schedule.c, schedule_model.c), and what running them takes (schedule_run.c).
+ */
+#pragma once
+#include "runtime/plait_schedule.h"
+#include "runtime/plan_api.h"
+#include "runtime/stage.h"
+
+/* What the first row of a part is counted in. */
+enum rt_base {
+	RT_BASE_NONE,  /* the tensor has no rows */
+	RT_BASE_BATCH, /* all rows of the batch */
+	RT_BASE_OWN,   /* the rank's own rows */
+	RT_BASE_SLICE  /* all rows, of which the rank takes its own */
+};
+
+/* An operand of a statement. */
+struct rt_ref {
+	uint32_t slot; /* of the tensors: one for each element of an array */
+	enum rt_base base;
+	uint64_t row;     /* bytes from row to row */
+	uint64_t numbers; /* a row's elements, if it is to be summed; else 0 */
+	const char *dtype;
+};
+
+/* A statement of the model. */
+struct rt_step {
+	enum fe_step_kind kind;
+	bool own; /* GEMM, OPAQUE: works on the rank's own rows */
+	uint32_t turn;
+	uint32_t unit, alone; /* KERNEL: in the stage, and in the one without communication */
+	uint32_t ref, nin, nout;
+	int64_t n, k;
+	uint32_t op, nop; /* its operations, in those of the segment's shape */
+	const char *name, *dtype;
+};
+
+struct rt_sched_local {           /* of one rank of this process */
+	struct cu_stream *stream; /* the collectives', of high priority */
+	/* ready: the caller's stream has made what a collective reads; done: collectives of even and odd
+	 * steps have ended */
+	struct cu_event *ready, *done[2];
+	struct plait_operand *tensor; /* [nslot] */
+	struct nccl_comm *nccl;
+	bool forked;
+};
+
+struct plait_schedule {
+	struct arena arena;
+	plait_stage *stage, *alone; /* alone: NULL unless unfused plans can be run */
+	plait_planner *planner;
+	plait_comm *comm;
+	plait_workspace *workspace;
+	struct plait_schedule_options o;
+	const struct pl_model *model;
+	struct rt_step *step; /* as the planner's steps */
+	struct rt_ref *ref;
+	uint32_t nslot, *first_slot; /* by value */
+	uint32_t *shape_seg;         /* a segment of each shape */
+	size_t nparam;               /* the most operands of a statement */
+	const char *sharded;         /* a kernel with sharded parameters; NULL: there is none */
+	bool can_own, can_all;       /* every kernel with a carried parameter has that form */
+	bool nccl_owned;
+	struct rt_sched_local local[CG_MAX_RANKS];
+	/* scratch of a run */
+	struct plait_operand *operand;
+	plait_address *address;
+	int64_t *length[2], *cached[2]; /* [max_requests] */
+};
+
+/* Fills the statements and the tensors; not collective.  The communicator's error says why not. */
+enum plait_status rt_schedule_model(plait_schedule *s);

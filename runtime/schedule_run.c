@@ -1,0 +1,616 @@
+/*
+ * Running a plan: what is enqueued on which stream, in which order.  With the rows in two parts step k
+ * is compute of part k % 2 of segment k / 2, on the caller's stream, and beside it the collective of
+ * step k - 1, on the schedule's.  Each step is enqueued for all ranks of the process before the next,
+ * collectives first: so a callback that fails leaves no rank behind in a collective.
+ */
+#include "runtime/launch.h"
+#include "runtime/schedule.h"
+#include <string.h>
+
+struct part {
+	unsigned number;
+	int64_t row, rows;
+	int64_t own;   /* own rows before it */
+	bool own_form; /* of carried tensors */
+	size_t first, nrequest;
+};
+
+struct run {
+	plait_schedule *s;
+	const struct pl_plan *plan;
+	const plait_stream *stream;
+	struct part part[2];
+	bool warm;
+};
+
+static struct cu_stream *stream_of(const struct run *r, unsigned l)
+{
+	return (struct cu_stream *)r->stream[l];
+}
+
+/* ---- what is to be run ---- */
+
+static enum plait_status refuse(plait_schedule *s, enum plait_status st, const char *what)
+{
+	return rt_fail(&s->comm->error, st, "%s", what);
+}
+
+static enum plait_status check(plait_schedule *s, const struct pl_plan *p)
+{
+	if (!p || p->model != s->model)
+		return refuse(s, PLAIT_USAGE, "the plan is not of the schedule's planner");
+	if ((uint64_t)p->tokens > s->stage->image.max_rows)
+		return rt_fail(&s->comm->error, PLAIT_USAGE,
+		               "the plan has %lld rows, and the stage was made for %llu at most",
+		               (long long)p->tokens, (unsigned long long)s->stage->image.max_rows);
+	if (p->mode != PL_UNFUSED && p->mode != PL_REMOVED)
+		return PLAIT_OK;
+	if (!s->alone)
+		return rt_fail(&s->comm->error, PLAIT_USAGE,
+		               "the plan is '%s': make the schedule with 'unfused'",
+		               pl_mode_name[p->mode]);
+	if (s->sharded)
+		return rt_fail(&s->comm->error, PLAIT_USAGE,
+		               "the plan is '%s', and kernel '%s' has sharded parameters, which "
+		               "an all-reduce does not make",
+		               pl_mode_name[p->mode], s->sharded);
+	return PLAIT_OK;
+}
+
+static bool is_own(const plait_schedule *s, const struct rt_step *x, int64_t rows)
+{
+	const struct rt_image *m = &s->stage->image;
+
+	return m->variant[rt_image_range(m, x->unit, (uint64_t)rows)->variant].rows == IR_ROWS_OWN;
+}
+
+/* The form of carried tensors: of a split the plan's if the stage has it, else the stage's for T. */
+static bool form_of(const plait_schedule *s, const struct pl_plan *p)
+{
+	const struct fe_steps *m = s->planner->steps;
+
+	if (p->mode == PL_SPLIT)
+		return p->own_rows ? s->can_own : !s->can_all;
+	for (uint32_t i = 0; i < m->nstep && p->mode == PL_FUSED; i++)
+		if (s->step[i].unit != RT_NONE && s->stage->image.unit[s->step[i].unit].carried)
+			return is_own(s, &s->step[i], p->tokens);
+	return false;
+}
+
+static void set_parts(const plait_schedule *s, const struct pl_plan *p, struct part part[2])
+{
+	bool own = form_of(s, p);
+
+	part[0] = (struct part){.rows = p->split, .own_form = own};
+	part[1] = (struct part){.number = 1,
+	                        .row = p->split,
+	                        .rows = p->tokens - p->split,
+	                        .own = (p->split + s->comm->size - 1) / s->comm->size,
+	                        .own_form = own};
+}
+
+static enum plait_status begin(struct run *r, const struct plait_batch *b)
+{
+	plait_schedule *s = r->s;
+	struct pl_batch batch = {.tokens = r->plan ? r->plan->tokens : 0};
+	enum plait_status st = check(s, r->plan);
+
+	if (st != PLAIT_OK)
+		return st;
+	if (!r->stream)
+		return refuse(s, PLAIT_USAGE, "no streams are given");
+	if (b && (!rt_batch_in(b, &batch) || !pl_is_batch(&batch)))
+		return refuse(s, PLAIT_USAGE, "the batch makes no sense: see plait_batch");
+	if (batch.tokens != r->plan->tokens)
+		return rt_fail(&s->comm->error, PLAIT_USAGE,
+		               "the batch has %lld rows, and the plan %lld",
+		               (long long)batch.tokens, (long long)r->plan->tokens);
+	if (batch.nrequest > s->o.max_requests)
+		return rt_fail(&s->comm->error, PLAIT_USAGE,
+		               "the batch has %zu requests, and the schedule was made for %zu at "
+		               "most",
+		               batch.nrequest, s->o.max_requests);
+	set_parts(s, r->plan, r->part);
+	for (unsigned p = 0; p < 2; p++)
+		r->part[p].nrequest =
+		        pl_part_into(&batch, r->part[p].row, r->part[p].rows, &r->part[p].first,
+		                     s->length[p], s->cached[p], s->o.max_requests);
+	for (unsigned l = 0; l < s->comm->nlocal; l++)
+		s->local[l].forked = false;
+	if (r->plan->mode == PL_SPLIT && !s->can_own && !s->can_all)
+		return refuse(
+		        s, PLAIT_USAGE,
+		        "the plan is a split, and the stage's kernels have carried parameters "
+		        "in different forms: make it without compile.protocol");
+	return PLAIT_OK;
+}
+
+/* ---- operands ---- */
+
+static uint64_t offset_of(const struct run *r, const struct rt_ref *f, const struct part *p,
+                          unsigned local)
+{
+	uint64_t begin = 0, end, row = 0;
+
+	switch (f->base) {
+	case RT_BASE_NONE:
+		break;
+	case RT_BASE_BATCH:
+		row = (uint64_t)p->row;
+		break;
+	case RT_BASE_OWN:
+		row = (uint64_t)p->own;
+		break;
+	case RT_BASE_SLICE:
+		plait_own_rows((uint64_t)p->rows, r->s->comm->size, r->s->comm->local[local].rank,
+		               &begin, &end);
+		row = (uint64_t)p->row + begin;
+		break;
+	}
+	return row * f->row;
+}
+
+static struct plait_operand operand_of(const struct run *r, const struct rt_ref *f,
+                                       const struct part *p, unsigned local)
+{
+	struct plait_operand o = r->s->local[local].tensor[f->slot];
+
+	if (o.buffer || o.address)
+		o.address += offset_of(r, f, p, local);
+	return o;
+}
+
+static plait_address address_of(const struct plait_operand *o, unsigned local)
+{
+	return o->buffer ? plait_buffer_address(o->buffer, local) + o->address : o->address;
+}
+
+/* ---- messages ---- */
+
+static bool blame(const struct run *r, const struct rt_step *x, const struct part *p, unsigned l)
+{
+	rt_error_context(&r->s->comm->error, "rank %u: '%s', turn %u, part %u",
+	                 r->s->comm->local[l].rank, x->name, x->turn, p->number);
+	return false;
+}
+
+/* ---- operations of the caller ---- */
+
+static unsigned target_of(const struct rt_step *x, const struct pl_stage *st)
+{
+	unsigned least = 0;
+
+	for (uint32_t i = x->op; i < x->op + x->nop; i++)
+		if (st->op[i].sm_target && (!least || st->op[i].sm_target < least))
+			least = st->op[i].sm_target;
+	return least;
+}
+
+static bool operation(const struct run *r, const struct rt_step *x, const struct part *p,
+                      const struct pl_stage *st, unsigned l)
+{
+	plait_schedule *s = r->s;
+	struct plait_operation op = {.struct_size = sizeof op,
+	                             .name = x->name,
+	                             .local = l,
+	                             .stream = r->stream[l],
+	                             .step = (uint32_t)(x - s->step),
+	                             .turn = x->turn,
+	                             .part = p->number,
+	                             .row = p->row,
+	                             .rows = p->rows,
+	                             .n = x->n,
+	                             .k = x->k,
+	                             .dtype = x->dtype,
+	                             .sm_target = target_of(x, st),
+	                             .warm = r->warm,
+	                             .nin = x->nin,
+	                             .nout = x->nout,
+	                             .in = s->address,
+	                             .out = s->address + x->nin,
+	                             .first = p->first,
+	                             .nrequest = p->nrequest,
+	                             .length = s->length[p->number],
+	                             .cached = s->cached[p->number]};
+	uint64_t begin, end;
+	int code;
+
+	op.kind = x->kind == FE_STEP_GEMM ? PLAIT_OP_GEMM : PLAIT_OP_OPAQUE;
+	for (uint32_t i = 0; i < x->nin + x->nout; i++) {
+		struct plait_operand o = operand_of(r, &s->ref[x->ref + i], p, l);
+
+		s->address[i] = address_of(&o, l);
+	}
+	if (x->own) {
+		plait_own_rows((uint64_t)p->rows, s->comm->size, s->comm->local[l].rank, &begin,
+		               &end);
+		op.row += (int64_t)begin;
+		op.rows = (int64_t)(end - begin);
+	}
+	if (!rt_enter(s->comm, l))
+		return blame(r, x, p, l);
+	code = s->o.operation(s->o.ctx, &op);
+	rt_leave(s->comm);
+	if (!code)
+		return true;
+	rt_fail(&s->comm->error, PLAIT_ENV, "the callback gave %d", code);
+	return blame(r, x, p, l);
+}
+
+/* ---- kernels ---- */
+
+/* The variant of a kernel that keeps the form of carried rows. */
+static uint32_t variant_of(const struct run *r, const struct rt_step *x, const struct part *p)
+{
+	const struct rt_image *m = &r->s->stage->image;
+	const struct rt_unit *u = &m->unit[x->unit];
+	const enum ir_rows want = p->own_form ? IR_ROWS_OWN : IR_ROWS_ALL;
+	const struct rt_range *range = rt_image_range(m, x->unit, (uint64_t)p->rows);
+	uint32_t best = range->variant;
+
+	if (!u->carried || m->variant[best].rows == want)
+		return best;
+	/* that of the nearest T */
+	for (uint32_t i = 0; i < u->nrange; i++) {
+		uint32_t v = u->range[i].variant;
+
+		if (m->variant[v].rows == want && (&u->range[i] < range || best == range->variant))
+			best = v;
+	}
+	return best;
+}
+
+static bool launch(const struct run *r, plait_stage *stage, const struct rt_step *x,
+                   const struct part *p, struct cu_stream *stream, unsigned ctas, bool fixed,
+                   unsigned l)
+{
+	plait_schedule *s = r->s;
+	struct plait_launch call = PLAIT_LAUNCH_INIT;
+	enum plait_status st;
+
+	for (uint32_t i = 0; i < x->nin; i++)
+		s->operand[i] = operand_of(r, &s->ref[x->ref + i], p, l);
+	call.local = l;
+	call.kernel = stage == s->alone ? x->alone : x->unit;
+	call.workspace = s->workspace;
+	call.stream = (plait_stream)stream;
+	call.operand = s->operand;
+	call.noperand = x->nin;
+	call.rows = (uint64_t)p->rows;
+	call.ctas = ctas;
+	st = fixed ? rt_launch_variant(stage, &call, variant_of(r, x, p))
+	           : plait_launch(stage, &call);
+	return st == PLAIT_OK || blame(r, x, p, l);
+}
+
+/* Kernels without communication, which the model has between its collectives. */
+static bool local_kernel(const struct run *r, const struct rt_step *x, const struct part *p,
+                         unsigned l)
+{
+	bool alone = r->plan->mode == PL_UNFUSED || r->plan->mode == PL_REMOVED;
+
+	return launch(r, alone ? r->s->alone : r->s->stage, x, p, stream_of(r, l), 0, !alone, l);
+}
+
+/* ---- segments ---- */
+
+static const struct rt_step *tail_of(const plait_schedule *s, uint32_t seg)
+{
+	return s->model->shape[s->model->seq[seg]].tail.kernel
+	               ? &s->step[s->model->first_step[seg + 1] - 1]
+	               : NULL;
+}
+
+/* All of a segment but its collective. */
+static bool compute(const struct run *r, uint32_t seg, const struct part *p,
+                    const struct pl_stage *st)
+{
+	plait_schedule *s = r->s;
+	const struct rt_step *end = tail_of(s, seg);
+
+	if (!end)
+		end = &s->step[s->model->first_step[seg + 1]];
+	for (const struct rt_step *x = &s->step[s->model->first_step[seg]]; x < end; x++)
+		for (unsigned l = 0; l < s->comm->nlocal; l++)
+			if (x->kind == FE_STEP_KERNEL ? !r->warm && !local_kernel(r, x, p, l)
+			                              : !operation(r, x, p, st, l))
+				return false;
+	return true;
+}
+
+/* ---- an all-reduce ---- */
+
+static int nccl_type(const char *dtype)
+{
+	return !strcmp(dtype, "f32")    ? RT_NCCL_FLOAT32
+	       : !strcmp(dtype, "f16")  ? RT_NCCL_FLOAT16
+	       : !strcmp(dtype, "bf16") ? RT_NCCL_BFLOAT16
+	                                : -1;
+}
+
+static bool sum_one(const struct run *r, const struct rt_ref *f, const struct part *p, unsigned l)
+{
+	plait_schedule *s = r->s;
+	struct rt_error *e = &s->comm->error;
+	const struct plait_operand o = operand_of(r, f, p, l);
+	void *at = (void *)(uintptr_t)address_of(&o, l);
+	size_t n = (size_t)p->rows * f->numbers;
+	int type = nccl_type(f->dtype), code;
+
+	if (s->o.all_reduce) {
+		code = s->o.all_reduce(s->o.ctx, l, r->stream[l], (plait_address)(uintptr_t)at, n,
+		                       f->dtype);
+		if (code)
+			rt_fail(e, PLAIT_ENV, "the callback of the all-reduce gave %d", code);
+		return !code;
+	}
+	if (type < 0) {
+		rt_fail(e, PLAIT_USAGE, "NCCL does not sum %s: give all_reduce", f->dtype);
+		return false;
+	}
+	return RT_NC(s->comm->nccl, e, all_reduce, at, at, n, type, RT_NCCL_SUM, s->local[l].nccl,
+	             stream_of(r, l));
+}
+
+/* What a kernel sums, in place, on all ranks of this process. */
+static bool sum(const struct run *r, const struct rt_step *x, const struct part *p)
+{
+	plait_schedule *s = r->s;
+	struct rt_error *e = &s->comm->error;
+
+	for (uint32_t i = 0; i < x->nin; i++) {
+		const struct rt_ref *f = &s->ref[x->ref + i];
+		bool group = !s->o.all_reduce && s->comm->nlocal > 1, good = true;
+		unsigned l = 0;
+
+		if (!f->numbers)
+			continue;
+		if (group && !RT_NC0(s->comm->nccl, e, group_start))
+			return blame(r, x, p, 0);
+		for (; l < s->comm->nlocal && good; l++) {
+			good = rt_enter(s->comm, l);
+			if (!good)
+				break;
+			good = sum_one(r, f, p, l);
+			rt_leave(s->comm);
+		}
+		/* also after a failure: the thread's group must not stay open */
+		if (group && !RT_NC0(s->comm->nccl, e, group_end))
+			good = false;
+		if (!good)
+			return blame(r, x, p, l ? l - 1 : 0);
+	}
+	return true;
+}
+
+/* ---- in one piece ---- */
+
+static bool whole_tail(const struct run *r, const struct rt_step *x)
+{
+	const struct part *p = &r->part[0];
+	const enum pl_mode mode = r->plan->mode;
+	plait_stage *stage = mode == PL_FUSED ? r->s->stage : r->s->alone;
+
+	if (mode == PL_UNFUSED && r->s->comm->size > 1 && !sum(r, x, p))
+		return false;
+	for (unsigned l = 0; l < r->s->comm->nlocal; l++)
+		if (!launch(r, stage, x, p, stream_of(r, l), 0, false, l))
+			return false;
+	return true;
+}
+
+static bool run_whole(const struct run *r)
+{
+	const struct pl_plan *plan = r->plan;
+
+	for (uint32_t k = 0; k < plan->nseq; k++) {
+		const struct rt_step *x = tail_of(r->s, k);
+
+		if (!compute(r, k, &r->part[0], &plan->stage[plan->seq[k]]) ||
+		    (x && !whole_tail(r, x)))
+			return false;
+	}
+	return true;
+}
+
+/* ---- in two parts ---- */
+
+/* An event of each rank: recorded on one of its two streams, or waited for. */
+static bool event(const struct run *r, unsigned l, bool wait, bool callers, struct cu_event *e)
+{
+	plait_schedule *s = r->s;
+	struct cu_stream *on = callers ? stream_of(r, l) : s->local[l].stream;
+	bool good = rt_enter(s->comm, l);
+
+	if (!good)
+		return false;
+	good = wait ? RT_CU(s->comm->drv, &s->comm->error, stream_wait_event, on, e, 0)
+	            : RT_CU(s->comm->drv, &s->comm->error, event_record, e, on);
+	rt_leave(s->comm);
+	if (!good)
+		rt_blame(s->comm, l);
+	return good;
+}
+
+/* The collective of step k, behind what its compute has made. */
+static bool collective(const struct run *r, uint32_t k, unsigned ctas)
+{
+	plait_schedule *s = r->s;
+	const struct rt_step *x = tail_of(s, k / 2);
+
+	if (!x)
+		return true;
+	for (unsigned l = 0; l < s->comm->nlocal; l++) {
+		if (!event(r, l, false, true, s->local[l].ready))
+			return false;
+		if (!event(r, l, true, false, s->local[l].ready))
+			return false;
+		s->local[l].forked = true;
+	}
+	for (unsigned l = 0; l < s->comm->nlocal; l++)
+		if (!launch(r, s->stage, x, &r->part[k % 2], s->local[l].stream, ctas, true, l))
+			return false;
+	for (unsigned l = 0; l < s->comm->nlocal; l++)
+		if (!event(r, l, false, false, s->local[l].done[k % 2]))
+			return false;
+	return true;
+}
+
+/* The caller's streams go on behind the collective of step k. */
+static bool join(const struct run *r, uint32_t k)
+{
+	plait_schedule *s = r->s;
+
+	for (unsigned l = 0; l < s->comm->nlocal && tail_of(s, k / 2); l++)
+		if (!event(r, l, true, true, s->local[l].done[k % 2]))
+			return false;
+	return true;
+}
+
+static bool run_split(const struct run *r)
+{
+	const struct pl_plan *plan = r->plan;
+	const uint32_t n = plan->nseq;
+
+	for (uint32_t k = 0; k < n; k++) {
+		const struct pl_stage *st = &plan->stage[plan->seq[k]];
+
+		if (k > 1 && !join(r, k - 2))
+			return false;
+		if (k > 0 && !collective(r, k - 1, st->ctas))
+			return false;
+		if (!compute(r, k / 2, &r->part[k % 2], st))
+			return false;
+	}
+	return join(r, n - 2) && collective(r, n - 1, plan->tail_ctas) && join(r, n - 1);
+}
+
+/* After a failure: what was forked comes back, whatever it is, so that a capture can be ended. */
+static void join_all(const struct run *r)
+{
+	plait_schedule *s = r->s;
+	struct rt_error kept = s->comm->error;
+
+	for (unsigned l = 0; l < s->comm->nlocal; l++)
+		if (s->local[l].forked && event(r, l, false, false, s->local[l].done[0]))
+			event(r, l, true, true, s->local[l].done[0]);
+	s->comm->error = kept;
+}
+
+enum plait_status plait_schedule_run(plait_schedule *s, const plait_plan *plan,
+                                     const struct plait_batch *b, const plait_stream *stream)
+{
+	struct run r = {.s = s, .plan = rt_plan(plan), .stream = stream};
+
+	if (!s)
+		return PLAIT_USAGE;
+	rt_error_clear(&s->comm->error);
+	if (begin(&r, b) != PLAIT_OK)
+		return s->comm->error.status;
+	if (r.plan->mode == PL_SPLIT ? run_split(&r) : run_whole(&r))
+		return PLAIT_OK;
+	join_all(&r);
+	return s->comm->error.status;
+}
+
+/* ---- before running ---- */
+
+static bool warm_all(const struct run *r)
+{
+	plait_schedule *s = r->s;
+	bool summed = r->plan->mode != PL_UNFUSED || s->comm->size == 1;
+
+	for (uint32_t i = 0; i < r->plan->nstage; i++) {
+		const struct pl_stage *st = &r->plan->stage[i];
+		uint32_t seg = s->shape_seg[st->shape];
+		const struct rt_step *x = tail_of(s, seg);
+
+		if (!compute(r, seg, &r->part[st->half], st))
+			return false;
+		if (!summed && x && !sum(r, x, &r->part[0]))
+			return false;
+		summed |= x != NULL;
+	}
+	return true;
+}
+
+static bool wait_all(const struct run *r)
+{
+	plait_schedule *s = r->s;
+
+	for (unsigned l = 0; l < s->comm->nlocal; l++) {
+		bool good = rt_enter(s->comm, l);
+
+		if (!good)
+			return false;
+		good = rt_wait(s->comm, l, stream_of(r, l));
+		rt_leave(s->comm);
+		if (!good)
+			return false;
+	}
+	return true;
+}
+
+enum plait_status plait_schedule_warm(plait_schedule *s, const plait_plan *plan,
+                                      const struct plait_batch *b, const plait_stream *stream)
+{
+	struct run r = {.s = s, .plan = rt_plan(plan), .stream = stream, .warm = true};
+
+	if (!s)
+		return PLAIT_USAGE;
+	rt_error_clear(&s->comm->error);
+	if (begin(&r, b) == PLAIT_OK && warm_all(&r))
+		wait_all(&r);
+	return s->comm->error.status;
+}
+
+/* What of a plan a message shows. */
+struct agreed {
+	int64_t tokens, split;
+	uint64_t hash;
+	int32_t mode, status;
+};
+
+enum plait_status plait_schedule_agree(plait_schedule *s, const plait_plan *plan)
+{
+	const struct pl_plan *p = rt_plan(plan);
+	struct agreed mine = {0}, all[CG_MAX_RANKS];
+	plait_comm *c = s ? s->comm : NULL;
+	enum plait_status st;
+
+	if (!s)
+		return PLAIT_USAGE;
+	rt_error_clear(&c->error);
+	check(s, p);
+	st = rt_vote(c);
+	if (st != PLAIT_OK)
+		return st;
+	mine.tokens = p->tokens;
+	mine.split = p->split;
+	mine.hash = p->hash;
+	mine.mode = (int32_t)p->mode;
+	if (rt_gather(c, &mine, all, sizeof mine) != PLAIT_OK)
+		return c->error.status;
+	for (unsigned q = 1; q < c->processes; q++)
+		if (all[q].hash != all[0].hash)
+			return rt_fail(
+			        &c->error, PLAIT_MISMATCH,
+			        "plans differ: %s of %lld rows, split at %lld (%016llx) on rank 0; "
+			        "%s of %lld, split at %lld (%016llx) on rank %u",
+			        pl_mode_name[(unsigned)all[0].mode % PL_NMODES],
+			        (long long)all[0].tokens, (long long)all[0].split,
+			        (unsigned long long)all[0].hash,
+			        pl_mode_name[(unsigned)all[q].mode % PL_NMODES],
+			        (long long)all[q].tokens, (long long)all[q].split,
+			        (unsigned long long)all[q].hash, q * c->nlocal);
+	return PLAIT_OK;
+}
+
+bool plait_schedule_own_rows(const plait_schedule *s, const plait_plan *plan)
+{
+	const struct pl_plan *p = rt_plan(plan);
+
+	return s && p && p->model == s->model && (uint64_t)p->tokens <= s->stage->image.max_rows &&
+	       form_of(s, p);
+}
