@@ -58,8 +58,8 @@ struct race_join {
 
 /* What a release pattern hands on; refs are of fences, of reads that await a fence, of memory. */
 struct race_rel {
-	uint32_t uid;  /* never given out twice */
-	uint64_t same; /* equal: so are the table of `base`, own and async */
+	uint32_t uid;        /* never given out twice */
+	uint64_t same;       /* equal: so are the table of `base`, own and async */
 	uint32_t refs, next; /* next: a further one, of a chain of read-modify-writes */
 	struct race_clock *base;
 	uint32_t first, n; /* the CTA's warps, and what is known of them */
@@ -73,7 +73,8 @@ struct race_rel {
 enum { RACE_HAD = 16 };
 
 struct race_lane {
-	uint32_t had[RACE_HAD]; /* uids of releases that it has acquired: again they bring nothing */
+	uint32_t
+	        had[RACE_HAD]; /* uids of releases that it has acquired: again they bring nothing */
 	uint32_t fence;        /* rel of its last release fence; 0: none */
 	uint32_t async;        /* rel of its last proxy fence with bulk copies */
 	uint32_t npend, *pend; /* rels of what it read strongly since the last acquire fence */
@@ -110,7 +111,7 @@ struct race_cta {
 		uint64_t table, same;
 		uint32_t first, own[RACE_WARPS];
 	} said;
-	const char *note;     /* why a release was not acquired, if one was not */
+	const char *note; /* why a release was not acquired, if one was not */
 	struct race_clock *sc;
 };
 
