@@ -2,6 +2,8 @@
 #include "runtime/bundle.h"
 #include "runtime/finalize.h"
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 /* [head][entry, image]... */
 struct head {
@@ -11,11 +13,11 @@ struct head {
 
 struct entry {
 	uint32_t transport, zero;
-	uint64_t bytes;
+	uint64_t bytes, hash; /* of the entry with zero here, and of the image: finds damage */
 };
 
 static const char magic[8] = "plait\r\nB";
-enum { FORMAT = 1, MULTICAST = 1, PEER = 2, NCCL = 3, MOST_IMAGES = 16 };
+enum { FORMAT = 2, MULTICAST = 1, PEER = 2, NCCL = 3, MOST_IMAGES = 16 };
 
 static uint32_t transport_of(const struct rt_variants_options *o)
 {
@@ -39,8 +41,16 @@ static enum status bad(struct rt_image *m, const char *fmt, ...)
 	return ST_INPUT;
 }
 
-/* The bytes of the image for this transport; 0 bytes: there is none. */
-static struct rt_bytes find(struct rt_bytes b, uint32_t transport)
+static uint64_t hash_of(const struct entry *e, struct rt_bytes image)
+{
+	struct entry zero = *e;
+
+	zero.hash = 0;
+	return XXH3_64bits_withSeed(image.p, image.n, XXH3_64bits(&zero, sizeof zero));
+}
+
+/* The bytes of the image for this transport, and its entry; 0 bytes: there is none. */
+static struct rt_bytes find(struct rt_bytes b, uint32_t transport, struct entry *found)
 {
 	const struct rt_bytes none = {NULL, 0};
 	const unsigned char *p = b.p;
@@ -64,6 +74,7 @@ static struct rt_bytes find(struct rt_bytes b, uint32_t transport)
 		left -= sizeof e;
 		if (e.bytes > left)
 			return none;
+		*found = e;
 		if (e.transport == transport)
 			return (struct rt_bytes){p, (size_t)e.bytes};
 		p += e.bytes;
@@ -103,16 +114,18 @@ enum status rt_bundle_read(struct rt_image *m, struct rt_bytes b,
 	static const char *const names[] = {
 	        [MULTICAST] = "multicast", [PEER] = "peers", [NCCL] = "NCCL"};
 	uint32_t transport = transport_of(o);
-	struct rt_bytes image = find(b, transport);
+	struct entry e;
+	struct rt_bytes image = find(b, transport, &e);
 
 	if (!image.n)
 		return bad(m,
 		           "has no kernels for %s, or is none: give the file kernels.image of "
 		           "the folder",
 		           names[transport]);
+	if (e.hash != hash_of(&e, image))
+		return bad(m, "is damaged: its bytes are not those that were written");
 	if (!rt_image_read(m, image) || m->nccl != o->nccl)
-		return bad(m, "is damaged, or of another version of plait than %s",
-		           plait_version());
+		return bad(m, "is of another version of plait than %s", plait_version());
 	return suits(m, o);
 }
 
@@ -156,6 +169,7 @@ static enum status add(struct writing *w)
 	finalize(w);
 	b = rt_image_write(&w->image, w->a);
 	e.bytes = b.n;
+	e.hash = hash_of(&e, b);
 	strbuf_putn(&w->out, (const char *)&e, sizeof e);
 	strbuf_putn(&w->out, b.p, b.n);
 	return ST_OK;
@@ -210,10 +224,10 @@ enum status rt_bundle_write(const struct rt_variants_options *o, struct arena *a
 		if (with.nccl && o->rows_in_memory)
 			continue;
 		s = guarded_add(&w);
-		if (!with.nccl || s == ST_OK)
+		if (!with.nccl || s != ST_INPUT)
 			*diagnostics = w.diagnostics;
 		h.n += s == ST_OK;
-		if (with.nccl && s != ST_OK)
+		if (with.nccl && s == ST_INPUT)
 			s = ST_OK;
 	}
 	memcpy(w.out.s, &h, sizeof h);

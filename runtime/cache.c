@@ -160,11 +160,8 @@ void rt_cache_close(struct rt_cache *c)
 
 /* ---- reading ---- */
 
-/* Reads a file of n bytes, no more and no fewer. */
-static bool read_whole(int fd, unsigned char *p, size_t n)
+static bool read_all(int fd, unsigned char *p, size_t n)
 {
-	unsigned char more;
-
 	while (n) {
 		ssize_t k = read(fd, p, n);
 
@@ -175,38 +172,63 @@ static bool read_whole(int fd, unsigned char *p, size_t n)
 		p += k;
 		n -= (size_t)k;
 	}
-	return read(fd, &more, 1) == 0;
+	return true;
+}
+
+/* The file's bytes if its head says that they are the key and a value; 0: there is no such file.  So
+ * no memory is asked for that an honest file does not need. */
+static size_t size_of(const struct rt_cache *c, const char *name, size_t key)
+{
+	/* not blocking: what was a file may be a pipe by now */
+	int fd = openat(c->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	struct head h;
+	size_t n = 0;
+
+	if (fd < 0)
+		return 0;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours(&st) &&
+	    read_all(fd, (unsigned char *)&h, sizeof h) && h.key == key && h.value <= largest &&
+	    (uint64_t)st.st_size == sizeof h + key + h.value)
+		n = (size_t)st.st_size;
+	close(fd);
+	return n;
+}
+
+/* Reads a file of n bytes, no more and no fewer. */
+static bool read_file(const struct rt_cache *c, const char *name, unsigned char *p, size_t n)
+{
+	int fd = openat(c->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	unsigned char more;
+	bool good;
+
+	if (fd < 0)
+		return false;
+	good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours(&st) && read_all(fd, p, n) &&
+	       read(fd, &more, 1) == 0;
+	close(fd);
+	return good;
 }
 
 enum rt_cached rt_cache_get(const struct rt_cache *c, struct rt_bytes key, struct arena *a,
                             struct rt_bytes *value)
 {
 	char name[NAME];
-	struct stat st;
 	unsigned char *p;
 	size_t n;
-	bool good;
-	int fd;
 
 	*value = (struct rt_bytes){"", 0};
 	if (c->dir < 0)
 		return RT_CACHE_MISS;
 	name_of(key, name);
-	/* The memory first: running out of it must not leave a descriptor behind. */
-	if (fstatat(c->dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) ||
-	    st.st_size < (off_t)(sizeof(struct head) + key.n) ||
-	    (uint64_t)st.st_size > sizeof(struct head) + key.n + largest)
+	n = size_of(c, name, key.n);
+	if (!n)
 		return RT_CACHE_MISS;
-	n = (size_t)st.st_size;
+	/* No file is open: running out of memory leaves no descriptor behind.  Another may put another
+	 * value meanwhile: only one of this size is read. */
 	p = arena_alloc(a, n);
-	/* not blocking: what was a file may be a pipe by now */
-	fd = openat(c->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return RT_CACHE_MISS;
-	/* another may have put another value since: only one of the size that there is room for is read */
-	good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours(&st) && read_whole(fd, p, n);
-	close(fd);
-	if (!good)
+	if (!read_file(c, name, p, n))
 		return RT_CACHE_MISS;
 	return rt_cache_judge((struct rt_bytes){p, n}, key, (uint64_t)time(NULL), c->failed_s,
 	                      value);

@@ -588,7 +588,8 @@ struct plait_batch {
 		.struct_size = sizeof(struct plait_batch) \
 	}
 
-/* The plan for a batch, made or remembered.  PLAIT_USAGE: it is no batch. */
+/* The plan for a batch, made or remembered.  PLAIT_USAGE: it is no batch, or the caller's `gemm` has
+ * answered what makes no sense: then the diagnostics say for what. */
 enum plait_status plait_plan_make(plait_planner *p, const struct plait_batch *b,
                                   const plait_plan **out);
 

@@ -4,6 +4,7 @@
  */
 #include "runtime/plan_api.h"
 #include "runtime/front.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,13 +38,21 @@ static unsigned rows_out(const struct pl_comm *c, struct plait_collective_row *t
 	return c->n;
 }
 
+/* Not of NaN and infinity. */
+static bool is_in(double x, double least, double most)
+{
+	return x >= least && x <= most;
+}
+
+enum { MOST_US = 1000000 };
+
 static bool rows_in(const struct plait_collective_row *from, unsigned n, struct pl_comm *c)
 {
 	if (n > PL_MAX_CTA_ROWS)
 		return false;
 	c->n = n;
 	for (unsigned i = 0; i < n; i++) {
-		if (!(from[i].gbs > 0) || !(from[i].alpha_us >= 0) ||
+		if (!is_in(from[i].gbs, 1e-6, 1e9) || !is_in(from[i].alpha_us, 0, MOST_US) ||
 		    (i && from[i].ctas <= from[i - 1].ctas))
 			return false;
 		c->ctas[i] = from[i].ctas;
@@ -84,6 +93,16 @@ enum plait_status plait_machine_get(const char *name, unsigned tp, bool multicas
 	return PLAIT_OK;
 }
 
+static bool numbers_in(const struct pl_machine *m)
+{
+	return is_in(m->tflops, 1e-3, 1e6) && is_in(m->hbm_gbs, 1e-3, 1e6) &&
+	       is_in(m->link_gbs, 0, 1e6) && is_in(m->gemm_eff, 1e-3, 10) &&
+	       is_in(m->grouped_eff, 1e-3, 10) && is_in(m->attention_eff, 1e-3, 10) &&
+	       is_in(m->mem_eff, 1e-3, 10) && is_in(m->tile_us, 0, MOST_US) &&
+	       is_in(m->launch_us, 0, MOST_US) && is_in(m->join_us, 0, MOST_US) &&
+	       is_in(m->gamma, 0, 100);
+}
+
 /* false: a member that makes no sense. */
 static bool machine_in(const struct plait_machine *m, unsigned tp, struct pl_machine *to)
 {
@@ -109,10 +128,8 @@ static bool machine_in(const struct plait_machine *m, unsigned tp, struct pl_mac
 	                          .persistent = x.persistent};
 	memcpy(to->name, x.name, sizeof to->name - 1);
 	return rows_in(x.fused, x.nfused, &to->fused) && rows_in(x.push, x.npush, &to->push) &&
-	       rows_in(x.plain, x.nplain, &to->plain) && x.sms >= 1 && x.sms <= 4096 &&
-	       x.tflops > 0 && x.hbm_gbs > 0 && x.gemm_eff > 0 && x.grouped_eff > 0 &&
-	       x.attention_eff > 0 && x.mem_eff > 0 && x.tile_us >= 0 && x.launch_us >= 0 &&
-	       x.join_us >= 0 && x.gamma >= 0 && (x.nfused || x.npush) && x.nplain;
+	       rows_in(x.plain, x.nplain, &to->plain) && is_in(x.sms, 1, 4096) &&
+	       is_in(x.sms_per_gpc, 0, 4096) && numbers_in(to) && (x.nfused || x.npush) && x.nplain;
 }
 
 /* ---- making a planner ---- */
@@ -125,15 +142,29 @@ static enum status wrong(plait_planner *p, enum diag_code code, const char *text
 	return code == DIAG_RT_ARGUMENT ? ST_USAGE : ST_INPUT;
 }
 
+static bool makes_sense(const struct plait_gemm_fact *f)
+{
+	enum { TILE = 1 << 16 };
+
+	return f->tile_m <= TILE && f->tile_n <= TILE && f->cluster_m <= TILE &&
+	       f->cluster_n <= TILE && f->split_k <= TILE && is_in(f->waves, 0, 1e9) &&
+	       is_in(f->us, 0, 1e12);
+}
+
 static bool ask_caller(void *ctx, const struct pl_gemm_query *q, struct pl_gemm_fact *fact)
 {
-	const plait_planner *p = ctx;
+	plait_planner *p = ctx;
 	struct plait_gemm_query pq = {q->m,      q->n,        q->k,        q->x_bits,
 	                              q->w_bits, q->out_bits, q->sm_target};
 	struct plait_gemm_fact f = {0};
 
 	if (!p->o.gemm(p->o.gemm_ctx, &pq, &f))
 		return false;
+	if (!makes_sense(&f)) {
+		p->strange = p->has_strange ? p->strange : pq;
+		p->has_strange = true;
+		return false;
+	}
 	*fact = (struct pl_gemm_fact){.bm = f.tile_m,
 	                              .bn = f.tile_n,
 	                              .cm = f.cluster_m,
@@ -164,7 +195,7 @@ static enum status check(plait_planner *p)
 	if (!o->machine && (!o->gpu || !pl_machine_find(o->gpu, o->tp, true, &p->plan.machine)))
 		return wrong(p, DIAG_RT_ARGUMENT, "there is no such machine",
 		             arena_printf(&p->arena, "give one of: %s", pl_machine_names()));
-	if (o->hysteresis < 0 || o->hysteresis >= 1 || o->align > 1 << 20)
+	if (!is_in(o->hysteresis, 0, 0.999) || o->align > 1 << 20)
 		return wrong(p, DIAG_RT_ARGUMENT, "'hysteresis' or 'align' makes no sense", NULL);
 	if (o->split_at < 0 || (unsigned)o->mode > PLAIT_RUN_SPLIT ||
 	    (o->split_at && o->forced && o->mode != PLAIT_RUN_SPLIT))
@@ -300,6 +331,18 @@ bool rt_batch_in(const struct plait_batch *b, struct pl_batch *to)
 	return true;
 }
 
+static enum plait_status blame_caller(plait_planner *p)
+{
+	snprintf(p->text, sizeof p->text,
+	         "error: the function 'gemm' answers what makes no sense (a time or waves that "
+	         "are negative, infinite or no number, or a tile beyond 65536) for m = %lld, "
+	         "n = %lld, k = %lld, SM target %u\n",
+	         (long long)p->strange.m, (long long)p->strange.n, (long long)p->strange.k,
+	         p->strange.sm_target);
+	p->diagnostics = p->text;
+	return PLAIT_USAGE;
+}
+
 enum plait_status plait_plan_make(plait_planner *p, const struct plait_batch *b,
                                   const plait_plan **out)
 {
@@ -313,6 +356,8 @@ enum plait_status plait_plan_make(plait_planner *p, const struct plait_batch *b,
 	if (!p || !p->planner || !rt_batch_in(b, &x))
 		return PLAIT_USAGE;
 	s = pl_plan(p->planner, &x, &plan);
+	if (p->has_strange)
+		return blame_caller(p);
 	*out = (const plait_plan *)(const void *)plan;
 	return (enum plait_status)s;
 }

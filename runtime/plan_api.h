@@ -13,6 +13,10 @@ struct plait_planner {
 	const struct pl_model *model;
 	struct planner *planner;
 	const char *diagnostics;
+	/* the first answer of the caller's that makes no sense */
+	bool has_strange;
+	struct plait_gemm_query strange;
+	char text[256];
 };
 
 /* A plait_plan is a pl_plan. */

@@ -140,6 +140,37 @@ static void a_bundle_cut_anywhere_is_refused(void **state)
 	refused(f, "kernels.image");
 }
 
+/* Any bit of the image that is wanted, or of its entry; what other transports have may be damaged. */
+static void a_bundle_with_a_bit_flipped_is_refused_or_the_same(void **state)
+{
+	struct fixture *f = *state;
+	struct rt_bytes whole, now;
+	unsigned char *p;
+	unsigned refused = 0, tried = 0;
+
+	write(f);
+	p = malloc(f->bundle.n);
+	memcpy(p, f->bundle.p, f->bundle.n);
+	f->o.multicast = true; /* the first in it */
+	assert_int_equal(again(f, f->bundle), ST_OK);
+	whole = rt_image_write(&f->image, &f->arena);
+	for (size_t i = 0; i < whole.n + 48; i += i < 512 ? 1 : 331) {
+		p[i] ^= (unsigned char)(1 << i % 8);
+		tried++;
+		if (again(f, (struct rt_bytes){p, f->bundle.n}) == ST_OK) {
+			now = rt_image_write(&f->image, &f->arena);
+			assert_int_equal(now.n, whole.n);
+			assert_memory_equal(now.p, whole.p, whole.n);
+		} else {
+			refused++;
+		}
+		p[i] ^= (unsigned char)(1 << i % 8);
+	}
+	free(p);
+	/* but for the number of images */
+	assert_true(refused >= tried - 4);
+}
+
 static void running_out_of_memory_comes_back_clean(void **state)
 {
 	struct fixture *f = *state;
@@ -166,6 +197,7 @@ int main(void)
 	        TEST(a_stage_for_fewer_rows_keeps_what_they_get),
 	        TEST(what_does_not_suit_is_said),
 	        TEST(a_bundle_cut_anywhere_is_refused),
+	        TEST(a_bundle_with_a_bit_flipped_is_refused_or_the_same),
 	        TEST(running_out_of_memory_comes_back_clean),
 	};
 

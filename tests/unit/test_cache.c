@@ -266,6 +266,28 @@ static void values_that_change_size_meanwhile_are_read_whole_or_not_at_all(void 
 	assert_true(small > 0 && large > 0);
 }
 
+/* Files as long as the longest value and as short as nothing, sparse ones too: no memory for them. */
+static void files_of_other_sizes_than_their_heads_say_cost_no_memory(void **state)
+{
+	static const long long size[] = {0, 1, 55, 56, 60, 1000, 900LL << 20, 1LL << 30, 1LL << 40};
+	struct fixture *f = *state;
+	const char *path;
+
+	assert_true(rt_cache_put(&f->cache, text("key"), text("value"), false));
+	path = value_file(f);
+	for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+		struct arena a;
+		struct rt_bytes v;
+
+		assert_int_equal(truncate(path, size[i]), 0);
+		arena_init(&a, 4096);
+		if (setjmp(a.oom))
+			fail_msg("memory for a file of %lld bytes", size[i]);
+		assert_int_equal(rt_cache_get(&f->cache, text("key"), &a, &v), RT_CACHE_MISS);
+		arena_free(&a);
+	}
+}
+
 static void links_pipes_and_files_that_others_may_write_are_not_read(void **state)
 {
 	struct fixture *f = *state;
@@ -568,6 +590,7 @@ int main(void)
 	        TEST(a_file_cut_at_any_byte_or_longer_is_a_miss),
 	        TEST(a_file_with_any_bit_flipped_is_a_miss),
 	        TEST(values_that_change_size_meanwhile_are_read_whole_or_not_at_all),
+	        TEST(files_of_other_sizes_than_their_heads_say_cost_no_memory),
 	        TEST(links_pipes_and_files_that_others_may_write_are_not_read),
 	        TEST(a_folder_that_others_may_write_to_is_refused),
 	        TEST(without_a_folder_everything_is_made_anew),

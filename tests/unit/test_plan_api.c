@@ -229,6 +229,103 @@ static void what_is_wrong_is_said(void **state)
 	                 PLAIT_USAGE);
 }
 
+static const double strange_numbers[] = {-1, -1e-300, INFINITY, -INFINITY, 1e308, NAN};
+enum { NSTRANGE = sizeof strange_numbers / sizeof *strange_numbers };
+
+/* Every number of a machine, one after the other. */
+static void numbers_of_a_machine_that_make_no_sense_are_refused(void **state)
+{
+	static const size_t at[] = {
+	        offsetof(struct plait_machine, tflops),
+	        offsetof(struct plait_machine, hbm_gbs),
+	        offsetof(struct plait_machine, link_gbs),
+	        offsetof(struct plait_machine, gemm_eff),
+	        offsetof(struct plait_machine, grouped_eff),
+	        offsetof(struct plait_machine, attention_eff),
+	        offsetof(struct plait_machine, mem_eff),
+	        offsetof(struct plait_machine, tile_us),
+	        offsetof(struct plait_machine, launch_us),
+	        offsetof(struct plait_machine, join_us),
+	        offsetof(struct plait_machine, gamma),
+	        offsetof(struct plait_machine, fused[0].alpha_us),
+	        offsetof(struct plait_machine, fused[0].gbs),
+	        offsetof(struct plait_machine, push[0].alpha_us),
+	        offsetof(struct plait_machine, push[0].gbs),
+	        offsetof(struct plait_machine, plain[0].alpha_us),
+	        offsetof(struct plait_machine, plain[0].gbs),
+	};
+	struct plait_planner_options o = PLAIT_PLANNER_OPTIONS_INIT;
+	struct plait_machine m = PLAIT_MACHINE_INIT, good = PLAIT_MACHINE_INIT;
+
+	(void)state;
+	o.text = "";
+	o.tp = 2;
+	o.machine = &m;
+	assert_int_equal(plait_machine_get("h200", 2, false, &good), PLAIT_OK);
+	assert_true(good.nfused && good.npush && good.nplain);
+	for (size_t k = 0; k < sizeof at / sizeof *at; k++)
+		for (size_t i = 0; i < NSTRANGE; i++) {
+			m = good;
+			memcpy((char *)&m + at[k], &strange_numbers[i], sizeof(double));
+			expect(&o, PLAIT_USAGE, "members that make no sense");
+		}
+	m = good;
+	o.hysteresis = NAN;
+	expect(&o, PLAIT_USAGE, "'hysteresis'");
+}
+
+static bool strange_time(void *ctx, const struct plait_gemm_query *q, struct plait_gemm_fact *f)
+{
+	(void)q;
+	f->us = *(const double *)ctx;
+	return true;
+}
+
+static bool strange_waves(void *ctx, const struct plait_gemm_query *q, struct plait_gemm_fact *f)
+{
+	(void)q;
+	f->tile_m = f->tile_n = 128;
+	f->waves = *(const double *)ctx;
+	return true;
+}
+
+static bool strange_tile(void *ctx, const struct plait_gemm_query *q, struct plait_gemm_fact *f)
+{
+	(void)ctx;
+	(void)q;
+	f->tile_m = 128;
+	f->tile_n = 1u << 31;
+	return true;
+}
+
+static void answers_of_a_callback_that_make_no_sense_are_named(void **state)
+{
+	static const plait_gemm_fn fn[] = {strange_time, strange_waves, strange_tile};
+	struct plait_planner_options o = PLAIT_PLANNER_OPTIONS_INIT;
+	struct plait_batch b = PLAIT_BATCH_INIT;
+	const plait_plan *plan;
+	plait_planner *p;
+
+	(void)state;
+	o.text = read_sample("llama3-70b", &o.text_len);
+	o.tp = 8;
+	o.gpu = "h100";
+	b.tokens = 2048;
+	for (size_t k = 0; k < 3 * NSTRANGE; k++) {
+		double number = strange_numbers[k % NSTRANGE];
+
+		o.gemm = fn[k / NSTRANGE];
+		o.gemm_ctx = &number;
+		assert_int_equal(plait_planner_make(&o, &p), PLAIT_OK);
+		assert_int_equal(plait_plan_make(p, &b, &plan), PLAIT_USAGE);
+		assert_null(plan);
+		assert_non_null(strstr(plait_planner_diagnostics(p), "'gemm' answers"));
+		assert_non_null(strstr(plait_planner_diagnostics(p), "k = "));
+		plait_planner_free(p);
+	}
+	free((char *)(uintptr_t)o.text);
+}
+
 static void a_part_has_its_requests(void **state)
 {
 	int64_t cum[] = {0, 100, 250, 300}, cached[] = {0, 40, 7}, length[3], before[3];
@@ -263,6 +360,8 @@ int main(void)
 	        cmocka_unit_test(a_machine_may_be_measured),
 	        cmocka_unit_test(gemms_may_be_the_callers),
 	        cmocka_unit_test(what_is_wrong_is_said),
+	        cmocka_unit_test(numbers_of_a_machine_that_make_no_sense_are_refused),
+	        cmocka_unit_test(answers_of_a_callback_that_make_no_sense_are_named),
 	        cmocka_unit_test(a_part_has_its_requests),
 	};
 
