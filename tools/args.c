@@ -350,26 +350,33 @@ static const struct {
 } options[] = {
 	{"tp", "N", set_tp, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_PLAN | CMD_BENCH | CMD_TUNE, "ranks, 1 to 16"},
 	{"set", "NAME=VALUE", set_const, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_PLAN | CMD_BENCH | CMD_TUNE, "override a const of the spec; may be repeated"},
-	{"remarks", NULL, set_remarks, CMD_CHECK | CMD_COMPILE | CMD_TUNE, "say where gathers were made and what was not reordered, and why"},
+	{"remarks", NULL, set_remarks, CMD_TUNE, "print each time as it is measured on standard error"},
+	{"remarks", NULL, set_remarks, CMD_CHECK | CMD_COMPILE, "say where gathers were made and what was not reordered, and why"},
 	{"kernel", "NAME", set_kernel, CMD_COMPILE | CMD_VERIFY | CMD_BENCH | CMD_TUNE, "this kernel only (default: all of the spec)"},
 	{"target", "SM", set_target, CMD_COMPILE | CMD_VERIFY, "the GPU, as sm_90 (the default)"},
-	{"protocol", "P", set_protocol, CMD_COMPILE | CMD_VERIFY | CMD_BENCH | CMD_TUNE, "how ranks exchange rows (default: auto); several, as a,b: each of them"},
+	{"protocol", "P", set_protocol, CMD_COMPILE | CMD_VERIFY, "how ranks exchange rows (default: auto); several, as a,b: each of them"},
+	{"protocol", "P", set_protocol, CMD_BENCH | CMD_TUNE, "these protocols, as a,b (default: each that this machine can run)"},
 	{"form", "F", set_form, CMD_COMPILE | CMD_VERIFY, "which rows a rank works on: own, all, or auto (the default): what the protocol needs"},
-	{"multicast", "YES", set_multicast, CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "whether auto (and plan) may take multicast: yes (the default from sm_90 on, unless the environment switches it off) or no"},
+	{"multicast", "YES", set_multicast, CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "whether multicast may be taken: yes (the default from sm_90 on, unless the environment switches it off) or no"},
 	{"order", "O", set_order, CMD_COMPILE | CMD_VERIFY, "memory order: formal (the default), hw, strict"},
-	{"pdl", "P", set_pdl, CMD_COMPILE | CMD_VERIFY | CMD_BENCH | CMD_TUNE, "programmatic dependent launch: none (the default), wait, early"},
+	{"pdl", "P", set_pdl, CMD_COMPILE | CMD_VERIFY, "programmatic dependent launch: none (the default), wait, early"},
+	{"pdl", "P", set_pdl, CMD_BENCH | CMD_TUNE, "programmatic dependent launch: none, wait, early (the default)"},
 	{"rows-in-memory", NULL, set_rows_in_memory, CMD_COMPILE | CMD_VERIFY, "T is read from device memory, so that one graph serves several"},
 	{"export", "PARAM", set_export, CMD_COMPILE | CMD_VERIFY, "in place of each kernel with this carried parameter, the kernel that gathers it whole"},
 	{"emit", "KIND", set_emit, CMD_COMPILE, "ast, ir, plan, ptx (the default), cubin, bundle: a folder with all that a caller needs, or image: a file that the library loads"},
-	{"output", "OUT", set_out, CMD_COMPILE | CMD_TUNE, "file to write; - is standard output (the default); a folder gets one file a kernel"},
+	{"output", "FILE", set_out, CMD_TUNE, "the table (default: the cache's, which the library reads)"},
+	{"output", "OUT", set_out, CMD_COMPILE, "file to write; - is standard output (the default); a folder gets one file a kernel"},
 	{"stop-after", "PASS", set_stop, CMD_COMPILE, "run the passes up to this one; for --emit ir"},
 	{"dump-passes", NULL, set_dump, CMD_COMPILE, "print the IR after every pass on standard error"},
-	{"tokens", "LIST", set_tokens, CMD_COMPILE | CMD_VERIFY | CMD_PLAN, "row counts T to verify, as 0,1,7-9,64 (default: 0,1,7,64); for compile the one T that auto chooses a protocol for; for plan the rows of the batch"},
+	{"tokens", "LIST", set_tokens, CMD_VERIFY, "row counts T, as 0,1,7-9,64 (default: 0,1,7,64)"},
+	{"tokens", "T", set_tokens, CMD_COMPILE, "the row count that auto chooses a protocol for (default: many)"},
+	{"tokens", "T", set_tokens, CMD_PLAN, "rows of the batch"},
 	{"ctas", "N", set_ctas, CMD_VERIFY, "CTAs of every launch (default: differs from launch to launch)"},
 	{"launches", "N", set_launches, CMD_VERIFY, "launches back to back in one schedule, over the row counts in turn (default: all of them, at least 4)"},
-	{"schedules", "N", set_schedules, CMD_VERIFY | CMD_SIMULATE, "schedules to try for each kernel (default: 12)"},
+	{"schedules", "N", set_schedules, CMD_VERIFY | CMD_SIMULATE, "schedules to try (default: 12 for each kernel)"},
 	{"seed", "S", set_seed, CMD_VERIFY | CMD_SIMULATE, "of data and schedules (default: 0); a report's replay line has the one that failed"},
-	{"races", "LEVEL", set_races, CMD_VERIFY | CMD_SIMULATE, "what accesses have to be ordered by: hw, formal or strict (default: as --order, which is formal), or off"},
+	{"races", "LEVEL", set_races, CMD_VERIFY, "what accesses have to be ordered by: hw, formal or strict (default: as --order), or off"},
+	{"races", "LEVEL", set_races, CMD_SIMULATE, "what accesses have to be ordered by: hw, formal (the default) or strict, or off"},
 	{"weak", NULL, set_weak, CMD_VERIFY, "weak memory in every other schedule: strong loads and stores come when the memory model lets them"},
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY | CMD_SIMULATE, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
@@ -405,9 +412,9 @@ static const struct {
 
 static const struct {
 	enum command command;
-	const char *name, *about;
+	const char *name, *operand, *about;
 } commands[] = {
-#define COMMAND(id, name, list, help) {CMD_##id, #name, help},
+#define COMMAND(id, name, operand, list, help) {CMD_##id, #name, operand, help},
 #include "tools/commands.def"
 };
 /* clang-format on */
@@ -422,19 +429,31 @@ const char *args_command(enum command c)
 	return "";
 }
 
-static bool takes_spec(enum command c)
+/* What it reads; "": nothing. */
+static const char *operand(enum command c)
 {
-	return c != CMD_DOCTOR;
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (commands[i].command == c)
+			return commands[i].operand;
+	return "";
+}
+
+static const char *about(enum command c)
+{
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (commands[i].command == c)
+			return commands[i].about;
+	return "";
 }
 
 void args_help(enum command c)
 {
-	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-		if (commands[i].command == c)
-			printf("usage: plait %s %s[OPTION ...]\n\nplait %s %s.\n\n%s",
-			       commands[i].name, takes_spec(c) ? "SPEC " : "", commands[i].name,
-			       commands[i].about,
-			       takes_spec(c) ? "SPEC is a file; - is standard input.\n\n" : "");
+	const char *name = args_command(c), *file = operand(c);
+
+	printf("usage: plait %s %s%s[OPTION ...]\n\nplait %s %s.\n\n", name, file,
+	       *file ? " " : "", name, about(c));
+	if (*file)
+		printf("%s is a file; - is standard input.\n\n", file);
 	for (size_t i = 0; i < NOPTIONS; i++) {
 		char left[64];
 
@@ -513,12 +532,13 @@ int args_parse(struct args *a, int argc, char **argv)
 			return args_wrong(a, "--%s takes %s, not '%s'", options[c - 256].name,
 			                  wrong, optarg);
 	}
-	if (!takes_spec(a->command))
+	if (!*operand(a->command))
 		return optind == argc ? -1 : args_wrong(a, "it takes no '%s'", argv[optind]);
 	if (optind == argc)
-		return args_wrong(a, "no spec given");
+		return args_wrong(a, "no %s is given", operand(a->command));
 	a->spec = argv[optind];
 	if (optind + 1 < argc)
-		return args_wrong(a, "one spec at a time, and then '%s'", argv[optind + 1]);
+		return args_wrong(a, "one %s at a time, and then '%s'", operand(a->command),
+		                  argv[optind + 1]);
 	return -1;
 }

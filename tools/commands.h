@@ -3,5 +3,5 @@
 #pragma once
 #include "tools/args.h"
 
-#define COMMAND(id, name, list, help) int cmd_##name(struct args *a);
+#define COMMAND(id, name, operand, list, help) int cmd_##name(struct args *a);
 #include "tools/commands.def"

@@ -80,7 +80,7 @@ void doctor_gpus(struct doctor *d, const struct rt_driver *drv, const char *why)
 
 	if (!drv) {
 		doctor_add(d, "driver", DOCTOR_LACKS,
-		           "check, compile, verify and plan work without it; bench and tune do not",
+		           "bench and tune do not work without it; all other commands do",
 		           "%s", why);
 		return;
 	}

@@ -10,13 +10,13 @@ static const struct {
 	int (*run)(struct args *a);
 	const char *about;
 } commands[] = {
-#define COMMAND(id, name, list, help) {#name, CMD_##id, cmd_##name, list},
+#define COMMAND(id, name, operand, list, help) {#name, CMD_##id, cmd_##name, list},
 #include "tools/commands.def"
 };
 
 static void help(FILE *f)
 {
-	fputs("usage: plait COMMAND [SPEC] [OPTION ...]\n\ncommands:\n", f);
+	fputs("usage: plait COMMAND [FILE] [OPTION ...]\n\ncommands:\n", f);
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		fprintf(f, "  %-9s %s\n", commands[i].name, commands[i].about);
 	fputs("\nplait COMMAND --help lists the options of a command; plait --version.\n", f);

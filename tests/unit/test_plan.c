@@ -202,7 +202,7 @@ static double least_sum(double t[4][MOST], const unsigned n[4], unsigned nstep, 
 {
 	double best = INFINITY;
 
-	if (at == nstep)
+	if (at == nstep || at == 4) /* 4: compilers see no nstep <= 4 */
 		return 0;
 	for (unsigned i = 0; i < n[at]; i++) {
 		double rest = least_sum(t, n, nstep, at + 1);

@@ -272,7 +272,7 @@ static void ptxas_refuses_what_needs_a_later_version_or_target(void **state)
 	struct arena a;
 	struct group all;
 	struct cases c;
-	unsigned refused = 0;
+	static unsigned refused; /* kept across the jump */
 
 	(void)state;
 	NEED_PTXAS;
