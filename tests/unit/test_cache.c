@@ -211,8 +211,8 @@ static void keep_as(struct fixture *f, const char *as, size_t bytes)
 	free(v);
 }
 
-/* The value's bytes, of which the last is looked at; 0: there is none. */
-static size_t look(const struct rt_cache *c)
+/* The value's bytes, of which the last is looked at; 0: there is none.  Not inlined: setjmp. */
+__attribute__((noinline)) static size_t look(const struct rt_cache *c)
 {
 	struct arena a;
 	struct rt_bytes v;
