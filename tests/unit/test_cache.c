@@ -53,8 +53,8 @@ static int tear_down(void **state)
 }
 
 /* The one file of a value in the folder, or NULL; how many files there are whose names begin with
- * `prefix`. */
-static const char *value_file(struct fixture *f)
+ * `prefix`.  Not inlined where a process forks. */
+__attribute__((noinline)) static const char *value_file(struct fixture *f)
 {
 	DIR *d = opendir(f->dir);
 	const char *found = NULL;
@@ -211,8 +211,8 @@ static void keep_as(struct fixture *f, const char *as, size_t bytes)
 	free(v);
 }
 
-/* The value's bytes, of which the last is looked at; 0: there is none.  Not inlined: setjmp. */
-__attribute__((noinline)) static size_t look(const struct rt_cache *c)
+/* The value's bytes, of which the last is looked at; 0: there is none. */
+static size_t look(const struct rt_cache *c)
 {
 	struct arena a;
 	struct rt_bytes v;
