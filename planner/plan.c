@@ -357,9 +357,10 @@ static struct pl_plan *make(struct planner *p, struct pl_search *s)
 
 /* ---- the memo ---- */
 
-static uint64_t key_of(const struct pl_batch *b)
+static uint64_t key_of(const struct pl_options *o, const struct pl_batch *b)
 {
-	uint64_t head[] = {(uint64_t)b->tokens, b->nrequest, b->cached != NULL};
+	uint64_t head[] = {(uint64_t)b->tokens, b->nrequest, b->cached != NULL,
+	                   o->forced ? o->force + 1 : 0, (uint64_t)o->at};
 	uint64_t h = hash_bytes(HASH_INIT, head, sizeof head);
 
 	if (b->nrequest)
@@ -395,7 +396,7 @@ enum status pl_plan(struct planner *p, const struct pl_batch *b, const struct pl
 	*out = NULL;
 	if (!pl_is_batch(b))
 		return ST_USAGE;
-	key = key_of(b);
+	key = key_of(&p->o, b);
 	m = slot_of(p, key);
 	if (m->key) {
 		*out = m->plan;
@@ -415,6 +416,20 @@ enum status pl_plan(struct planner *p, const struct pl_batch *b, const struct pl
 	*m = (struct pl_memo){key, *out};
 	p->nmemo++;
 	return ST_OK;
+}
+
+enum status pl_plan_as(struct planner *p, const struct pl_batch *b, enum pl_mode mode, int64_t at,
+                       const struct pl_plan **out)
+{
+	const struct pl_options kept = p->o;
+	enum status s;
+
+	p->o.forced = true;
+	p->o.force = mode;
+	p->o.at = mode == PL_SPLIT ? at : 0;
+	s = pl_plan(p, b, out);
+	p->o = kept;
+	return s;
 }
 
 enum status pl_plan_rows(struct planner *p, int64_t tokens, const struct pl_plan **out)

@@ -224,6 +224,9 @@ void pl_free(struct planner *p); /* NULL is accepted */
  */
 enum { PL_MEMO = 1024 };
 enum status pl_plan(struct planner *p, const struct pl_batch *b, const struct pl_plan **out);
+/* The plan of a mode (a split: at row `at`, 0: the best), as far as it can be had. */
+enum status pl_plan_as(struct planner *p, const struct pl_batch *b, enum pl_mode mode, int64_t at,
+                       const struct pl_plan **out);
 enum status pl_plan_rows(struct planner *p, int64_t tokens, const struct pl_plan **out);
 const struct pl_options *pl_options_of(const struct planner *p);
 

@@ -533,11 +533,6 @@ struct plait_gemm_fact {
 typedef bool (*plait_gemm_fn)(void *ctx, const struct plait_gemm_query *q,
                               struct plait_gemm_fact *f);
 
-/* How a model runs: an all-reduce and a norm kernel of its own; that without the all-reduce, which is
- * for comparison and computes nothing useful; fused kernels; fused kernels beside the other part's
- * compute. */
-enum plait_run_mode { PLAIT_RUN_UNFUSED, PLAIT_RUN_REMOVED, PLAIT_RUN_FUSED, PLAIT_RUN_SPLIT };
-
 struct plait_planner_options {
 	size_t struct_size;
 	const char *spec_name; /* NULL: "spec" */
@@ -554,9 +549,6 @@ struct plait_planner_options {
 	unsigned align;    /* split rows are multiples of it; 0: 128 */
 	double hysteresis; /* a split has to be better by this part; 0: 0.02 */
 	bool no_split, no_sm_targets;
-	bool forced; /* every plan is of this mode, if it can be: to measure it */
-	enum plait_run_mode mode;
-	int64_t split_at; /* not 0: plans split there, as near as `align` lets them, if they can */
 };
 
 #define PLAIT_PLANNER_OPTIONS_INIT                                  \
@@ -592,6 +584,19 @@ struct plait_batch {
  * answered what makes no sense: then the diagnostics say for what. */
 enum plait_status plait_plan_make(plait_planner *p, const struct plait_batch *b,
                                   const plait_plan **out);
+
+/* How a model runs: an all-reduce and a norm kernel of its own; that without the all-reduce, which is
+ * for comparison and computes nothing useful; fused kernels; fused kernels beside the other part's
+ * compute. */
+enum plait_run_mode { PLAIT_RUN_UNFUSED, PLAIT_RUN_REMOVED, PLAIT_RUN_FUSED, PLAIT_RUN_SPLIT };
+
+/*
+ * The plan of a mode, whichever is best, to measure it.  split_at: the rows of the first part, as near as
+ * `align` lets it; 0: the best.  PLAIT_USAGE also where the batch cannot be split.
+ */
+enum plait_status plait_plan_force(plait_planner *p, const struct plait_batch *b,
+                                   enum plait_run_mode mode, int64_t split_at,
+                                   const plait_plan **out);
 
 struct plait_plan_info {
 	size_t struct_size;

@@ -197,10 +197,6 @@ static enum status check(plait_planner *p)
 		             arena_printf(&p->arena, "give one of: %s", pl_machine_names()));
 	if (!is_in(o->hysteresis, 0, 0.999) || o->align > 1 << 20)
 		return wrong(p, DIAG_RT_ARGUMENT, "'hysteresis' or 'align' makes no sense", NULL);
-	if (o->split_at < 0 || (unsigned)o->mode > PLAIT_RUN_SPLIT ||
-	    (o->split_at && o->forced && o->mode != PLAIT_RUN_SPLIT))
-		return wrong(p, DIAG_RT_ARGUMENT, "'split_at' or 'mode' makes no sense",
-		             "with 'split_at', 'mode' is PLAIT_RUN_SPLIT or not 'forced'");
 	return ST_OK;
 }
 
@@ -259,9 +255,6 @@ static enum status make(plait_planner *p)
 		s = read_spec(p, &model);
 	}
 	if (s == ST_OK) {
-		p->plan.at = p->o.split_at;
-		p->plan.forced = p->o.forced;
-		p->plan.force = (enum pl_mode)p->o.mode;
 		p->plan.align = p->o.align;
 		p->plan.hysteresis = p->o.hysteresis > 0 ? p->o.hysteresis : -1;
 		p->plan.even = -1;
@@ -358,6 +351,27 @@ enum plait_status plait_plan_make(plait_planner *p, const struct plait_batch *b,
 	s = pl_plan(p->planner, &x, &plan);
 	if (p->has_strange)
 		return blame_caller(p);
+	*out = (const plait_plan *)(const void *)plan;
+	return (enum plait_status)s;
+}
+
+enum plait_status plait_plan_force(plait_planner *p, const struct plait_batch *b,
+                                   enum plait_run_mode mode, int64_t split_at,
+                                   const plait_plan **out)
+{
+	const struct pl_plan *plan;
+	struct pl_batch x;
+	enum status s;
+
+	if (!out)
+		return PLAIT_USAGE;
+	*out = NULL;
+	if (!p || !p->planner || !rt_batch_in(b, &x) || (unsigned)mode > PLAIT_RUN_SPLIT ||
+	    split_at < 0)
+		return PLAIT_USAGE;
+	s = pl_plan_as(p->planner, &x, (enum pl_mode)mode, split_at, &plan);
+	if (s == ST_OK && plan->mode != (enum pl_mode)mode)
+		return PLAIT_USAGE;
 	*out = (const plait_plan *)(const void *)plan;
 	return (enum plait_status)s;
 }

@@ -71,3 +71,24 @@ struct plait_schedule {
 
 /* Fills the statements and the tensors; not collective.  The communicator's error says why not. */
 enum plait_status rt_schedule_model(plait_schedule *s);
+
+/* ---- running one ---- */
+
+struct rt_part { /* of the rows */
+	unsigned number;
+	int64_t row, rows;
+	int64_t own;   /* own rows before it */
+	bool own_form; /* of carried tensors */
+	size_t first, nrequest;
+};
+
+struct rt_run {
+	plait_schedule *s;
+	const struct pl_plan *plan;
+	const plait_stream *stream;
+	struct rt_part part[2];
+	bool warm;
+};
+
+/* Checks the plan, the batch and the streams of r, and fills in the parts. */
+enum plait_status rt_schedule_begin(struct rt_run *r, const struct plait_batch *b);

@@ -8,127 +8,14 @@
 #include "runtime/schedule.h"
 #include <string.h>
 
-struct part {
-	unsigned number;
-	int64_t row, rows;
-	int64_t own;   /* own rows before it */
-	bool own_form; /* of carried tensors */
-	size_t first, nrequest;
-};
-
-struct run {
-	plait_schedule *s;
-	const struct pl_plan *plan;
-	const plait_stream *stream;
-	struct part part[2];
-	bool warm;
-};
-
-static struct cu_stream *stream_of(const struct run *r, unsigned l)
+static struct cu_stream *stream_of(const struct rt_run *r, unsigned l)
 {
 	return (struct cu_stream *)r->stream[l];
 }
 
-/* ---- what is to be run ---- */
-
-static enum plait_status refuse(plait_schedule *s, enum plait_status st, const char *what)
-{
-	return rt_fail(&s->comm->error, st, "%s", what);
-}
-
-static enum plait_status check(plait_schedule *s, const struct pl_plan *p)
-{
-	if (!p || p->model != s->model)
-		return refuse(s, PLAIT_USAGE, "the plan is not of the schedule's planner");
-	if ((uint64_t)p->tokens > s->stage->image.max_rows)
-		return rt_fail(&s->comm->error, PLAIT_USAGE,
-		               "the plan has %lld rows, and the stage was made for %llu at most",
-		               (long long)p->tokens, (unsigned long long)s->stage->image.max_rows);
-	if (p->mode != PL_UNFUSED && p->mode != PL_REMOVED)
-		return PLAIT_OK;
-	if (!s->alone)
-		return rt_fail(&s->comm->error, PLAIT_USAGE,
-		               "the plan is '%s': make the schedule with 'unfused'",
-		               pl_mode_name[p->mode]);
-	if (s->sharded)
-		return rt_fail(&s->comm->error, PLAIT_USAGE,
-		               "the plan is '%s', and kernel '%s' has sharded parameters, which "
-		               "an all-reduce does not make",
-		               pl_mode_name[p->mode], s->sharded);
-	return PLAIT_OK;
-}
-
-static bool is_own(const plait_schedule *s, const struct rt_step *x, int64_t rows)
-{
-	const struct rt_image *m = &s->stage->image;
-
-	return m->variant[rt_image_range(m, x->unit, (uint64_t)rows)->variant].rows == IR_ROWS_OWN;
-}
-
-/* The form of carried tensors: of a split the plan's if the stage has it, else the stage's for T. */
-static bool form_of(const plait_schedule *s, const struct pl_plan *p)
-{
-	const struct fe_steps *m = s->planner->steps;
-
-	if (p->mode == PL_SPLIT)
-		return p->own_rows ? s->can_own : !s->can_all;
-	for (uint32_t i = 0; i < m->nstep && p->mode == PL_FUSED; i++)
-		if (s->step[i].unit != RT_NONE && s->stage->image.unit[s->step[i].unit].carried)
-			return is_own(s, &s->step[i], p->tokens);
-	return false;
-}
-
-static void set_parts(const plait_schedule *s, const struct pl_plan *p, struct part part[2])
-{
-	bool own = form_of(s, p);
-
-	part[0] = (struct part){.rows = p->split, .own_form = own};
-	part[1] = (struct part){.number = 1,
-	                        .row = p->split,
-	                        .rows = p->tokens - p->split,
-	                        .own = (p->split + s->comm->size - 1) / s->comm->size,
-	                        .own_form = own};
-}
-
-static enum plait_status begin(struct run *r, const struct plait_batch *b)
-{
-	plait_schedule *s = r->s;
-	struct pl_batch batch = {.tokens = r->plan ? r->plan->tokens : 0};
-	enum plait_status st = check(s, r->plan);
-
-	if (st != PLAIT_OK)
-		return st;
-	if (!r->stream)
-		return refuse(s, PLAIT_USAGE, "no streams are given");
-	if (b && (!rt_batch_in(b, &batch) || !pl_is_batch(&batch)))
-		return refuse(s, PLAIT_USAGE, "the batch makes no sense: see plait_batch");
-	if (batch.tokens != r->plan->tokens)
-		return rt_fail(&s->comm->error, PLAIT_USAGE,
-		               "the batch has %lld rows, and the plan %lld",
-		               (long long)batch.tokens, (long long)r->plan->tokens);
-	if (batch.nrequest > s->o.max_requests)
-		return rt_fail(&s->comm->error, PLAIT_USAGE,
-		               "the batch has %zu requests, and the schedule was made for %zu at "
-		               "most",
-		               batch.nrequest, s->o.max_requests);
-	set_parts(s, r->plan, r->part);
-	for (unsigned p = 0; p < 2; p++)
-		r->part[p].nrequest =
-		        pl_part_into(&batch, r->part[p].row, r->part[p].rows, &r->part[p].first,
-		                     s->length[p], s->cached[p], s->o.max_requests);
-	for (unsigned l = 0; l < s->comm->nlocal; l++)
-		s->local[l].forked = false;
-	if (r->plan->mode == PL_SPLIT && !s->can_own && !s->can_all)
-		return refuse(
-		        s, PLAIT_USAGE,
-		        "the plan is a split, and the stage's kernels have carried parameters "
-		        "in different forms: make it without compile.protocol");
-	return PLAIT_OK;
-}
-
 /* ---- operands ---- */
 
-static uint64_t offset_of(const struct run *r, const struct rt_ref *f, const struct part *p,
+static uint64_t offset_of(const struct rt_run *r, const struct rt_ref *f, const struct rt_part *p,
                           unsigned local)
 {
 	uint64_t begin = 0, end, row = 0;
@@ -151,8 +38,8 @@ static uint64_t offset_of(const struct run *r, const struct rt_ref *f, const str
 	return row * f->row;
 }
 
-static struct plait_operand operand_of(const struct run *r, const struct rt_ref *f,
-                                       const struct part *p, unsigned local)
+static struct plait_operand operand_of(const struct rt_run *r, const struct rt_ref *f,
+                                       const struct rt_part *p, unsigned local)
 {
 	struct plait_operand o = r->s->local[local].tensor[f->slot];
 
@@ -168,7 +55,8 @@ static plait_address address_of(const struct plait_operand *o, unsigned local)
 
 /* ---- messages ---- */
 
-static bool blame(const struct run *r, const struct rt_step *x, const struct part *p, unsigned l)
+static bool blame(const struct rt_run *r, const struct rt_step *x, const struct rt_part *p,
+                  unsigned l)
 {
 	rt_error_context(&r->s->comm->error, "rank %u: '%s', turn %u, part %u",
 	                 r->s->comm->local[l].rank, x->name, x->turn, p->number);
@@ -187,7 +75,7 @@ static unsigned target_of(const struct rt_step *x, const struct pl_stage *st)
 	return least;
 }
 
-static bool operation(const struct run *r, const struct rt_step *x, const struct part *p,
+static bool operation(const struct rt_run *r, const struct rt_step *x, const struct rt_part *p,
                       const struct pl_stage *st, unsigned l)
 {
 	plait_schedule *s = r->s;
@@ -241,7 +129,7 @@ static bool operation(const struct run *r, const struct rt_step *x, const struct
 /* ---- kernels ---- */
 
 /* The variant of a kernel that keeps the form of carried rows. */
-static uint32_t variant_of(const struct run *r, const struct rt_step *x, const struct part *p)
+static uint32_t variant_of(const struct rt_run *r, const struct rt_step *x, const struct rt_part *p)
 {
 	const struct rt_image *m = &r->s->stage->image;
 	const struct rt_unit *u = &m->unit[x->unit];
@@ -261,8 +149,8 @@ static uint32_t variant_of(const struct run *r, const struct rt_step *x, const s
 	return best;
 }
 
-static bool launch(const struct run *r, plait_stage *stage, const struct rt_step *x,
-                   const struct part *p, struct cu_stream *stream, unsigned ctas, bool fixed,
+static bool launch(const struct rt_run *r, plait_stage *stage, const struct rt_step *x,
+                   const struct rt_part *p, struct cu_stream *stream, unsigned ctas, bool fixed,
                    unsigned l)
 {
 	plait_schedule *s = r->s;
@@ -285,7 +173,7 @@ static bool launch(const struct run *r, plait_stage *stage, const struct rt_step
 }
 
 /* Kernels without communication, which the model has between its collectives. */
-static bool local_kernel(const struct run *r, const struct rt_step *x, const struct part *p,
+static bool local_kernel(const struct rt_run *r, const struct rt_step *x, const struct rt_part *p,
                          unsigned l)
 {
 	bool alone = r->plan->mode == PL_UNFUSED || r->plan->mode == PL_REMOVED;
@@ -303,7 +191,7 @@ static const struct rt_step *tail_of(const plait_schedule *s, uint32_t seg)
 }
 
 /* All of a segment but its collective. */
-static bool compute(const struct run *r, uint32_t seg, const struct part *p,
+static bool compute(const struct rt_run *r, uint32_t seg, const struct rt_part *p,
                     const struct pl_stage *st)
 {
 	plait_schedule *s = r->s;
@@ -329,7 +217,8 @@ static int nccl_type(const char *dtype)
 	                                : -1;
 }
 
-static bool sum_one(const struct run *r, const struct rt_ref *f, const struct part *p, unsigned l)
+static bool sum_one(const struct rt_run *r, const struct rt_ref *f, const struct rt_part *p,
+                    unsigned l)
 {
 	plait_schedule *s = r->s;
 	struct rt_error *e = &s->comm->error;
@@ -354,7 +243,7 @@ static bool sum_one(const struct run *r, const struct rt_ref *f, const struct pa
 }
 
 /* What a kernel sums, in place, on all ranks of this process. */
-static bool sum(const struct run *r, const struct rt_step *x, const struct part *p)
+static bool sum(const struct rt_run *r, const struct rt_step *x, const struct rt_part *p)
 {
 	plait_schedule *s = r->s;
 	struct rt_error *e = &s->comm->error;
@@ -386,9 +275,9 @@ static bool sum(const struct run *r, const struct rt_step *x, const struct part 
 
 /* ---- in one piece ---- */
 
-static bool whole_tail(const struct run *r, const struct rt_step *x)
+static bool whole_tail(const struct rt_run *r, const struct rt_step *x)
 {
-	const struct part *p = &r->part[0];
+	const struct rt_part *p = &r->part[0];
 	const enum pl_mode mode = r->plan->mode;
 	plait_stage *stage = mode == PL_FUSED ? r->s->stage : r->s->alone;
 
@@ -400,7 +289,7 @@ static bool whole_tail(const struct run *r, const struct rt_step *x)
 	return true;
 }
 
-static bool run_whole(const struct run *r)
+static bool run_whole(const struct rt_run *r)
 {
 	const struct pl_plan *plan = r->plan;
 
@@ -417,7 +306,7 @@ static bool run_whole(const struct run *r)
 /* ---- in two parts ---- */
 
 /* An event of each rank: recorded on one of its two streams, or waited for. */
-static bool event(const struct run *r, unsigned l, bool wait, bool callers, struct cu_event *e)
+static bool event(const struct rt_run *r, unsigned l, bool wait, bool callers, struct cu_event *e)
 {
 	plait_schedule *s = r->s;
 	struct cu_stream *on = callers ? stream_of(r, l) : s->local[l].stream;
@@ -434,7 +323,7 @@ static bool event(const struct run *r, unsigned l, bool wait, bool callers, stru
 }
 
 /* The collective of step k, behind what its compute has made. */
-static bool collective(const struct run *r, uint32_t k, unsigned ctas)
+static bool collective(const struct rt_run *r, uint32_t k, unsigned ctas)
 {
 	plait_schedule *s = r->s;
 	const struct rt_step *x = tail_of(s, k / 2);
@@ -458,7 +347,7 @@ static bool collective(const struct run *r, uint32_t k, unsigned ctas)
 }
 
 /* The caller's streams go on behind the collective of step k. */
-static bool join(const struct run *r, uint32_t k)
+static bool join(const struct rt_run *r, uint32_t k)
 {
 	plait_schedule *s = r->s;
 
@@ -468,7 +357,7 @@ static bool join(const struct run *r, uint32_t k)
 	return true;
 }
 
-static bool run_split(const struct run *r)
+static bool run_split(const struct rt_run *r)
 {
 	const struct pl_plan *plan = r->plan;
 	const uint32_t n = plan->nseq;
@@ -487,7 +376,7 @@ static bool run_split(const struct run *r)
 }
 
 /* After a failure: what was forked comes back, whatever it is, so that a capture can be ended. */
-static void join_all(const struct run *r)
+static void join_all(const struct rt_run *r)
 {
 	plait_schedule *s = r->s;
 	struct rt_error kept = s->comm->error;
@@ -501,12 +390,12 @@ static void join_all(const struct run *r)
 enum plait_status plait_schedule_run(plait_schedule *s, const plait_plan *plan,
                                      const struct plait_batch *b, const plait_stream *stream)
 {
-	struct run r = {.s = s, .plan = rt_plan(plan), .stream = stream};
+	struct rt_run r = {.s = s, .plan = rt_plan(plan), .stream = stream};
 
 	if (!s)
 		return PLAIT_USAGE;
 	rt_error_clear(&s->comm->error);
-	if (begin(&r, b) != PLAIT_OK)
+	if (rt_schedule_begin(&r, b) != PLAIT_OK)
 		return s->comm->error.status;
 	if (r.plan->mode == PL_SPLIT ? run_split(&r) : run_whole(&r))
 		return PLAIT_OK;
@@ -516,7 +405,7 @@ enum plait_status plait_schedule_run(plait_schedule *s, const plait_plan *plan,
 
 /* ---- before running ---- */
 
-static bool warm_all(const struct run *r)
+static bool warm_all(const struct rt_run *r)
 {
 	plait_schedule *s = r->s;
 	bool summed = r->plan->mode != PL_UNFUSED || s->comm->size == 1;
@@ -535,7 +424,7 @@ static bool warm_all(const struct run *r)
 	return true;
 }
 
-static bool wait_all(const struct run *r)
+static bool wait_all(const struct rt_run *r)
 {
 	plait_schedule *s = r->s;
 
@@ -555,62 +444,12 @@ static bool wait_all(const struct run *r)
 enum plait_status plait_schedule_warm(plait_schedule *s, const plait_plan *plan,
                                       const struct plait_batch *b, const plait_stream *stream)
 {
-	struct run r = {.s = s, .plan = rt_plan(plan), .stream = stream, .warm = true};
+	struct rt_run r = {.s = s, .plan = rt_plan(plan), .stream = stream, .warm = true};
 
 	if (!s)
 		return PLAIT_USAGE;
 	rt_error_clear(&s->comm->error);
-	if (begin(&r, b) == PLAIT_OK && warm_all(&r))
+	if (rt_schedule_begin(&r, b) == PLAIT_OK && warm_all(&r))
 		wait_all(&r);
 	return s->comm->error.status;
-}
-
-/* What of a plan a message shows. */
-struct agreed {
-	int64_t tokens, split;
-	uint64_t hash;
-	int32_t mode, status;
-};
-
-enum plait_status plait_schedule_agree(plait_schedule *s, const plait_plan *plan)
-{
-	const struct pl_plan *p = rt_plan(plan);
-	struct agreed mine = {0}, all[CG_MAX_RANKS];
-	plait_comm *c = s ? s->comm : NULL;
-	enum plait_status st;
-
-	if (!s)
-		return PLAIT_USAGE;
-	rt_error_clear(&c->error);
-	check(s, p);
-	st = rt_vote(c);
-	if (st != PLAIT_OK)
-		return st;
-	mine.tokens = p->tokens;
-	mine.split = p->split;
-	mine.hash = p->hash;
-	mine.mode = (int32_t)p->mode;
-	if (rt_gather(c, &mine, all, sizeof mine) != PLAIT_OK)
-		return c->error.status;
-	for (unsigned q = 1; q < c->processes; q++)
-		if (all[q].hash != all[0].hash)
-			return rt_fail(
-			        &c->error, PLAIT_MISMATCH,
-			        "plans differ: %s of %lld rows, split at %lld (%016llx) on rank 0; "
-			        "%s of %lld, split at %lld (%016llx) on rank %u",
-			        pl_mode_name[(unsigned)all[0].mode % PL_NMODES],
-			        (long long)all[0].tokens, (long long)all[0].split,
-			        (unsigned long long)all[0].hash,
-			        pl_mode_name[(unsigned)all[q].mode % PL_NMODES],
-			        (long long)all[q].tokens, (long long)all[q].split,
-			        (unsigned long long)all[q].hash, q * c->nlocal);
-	return PLAIT_OK;
-}
-
-bool plait_schedule_own_rows(const plait_schedule *s, const plait_plan *plan)
-{
-	const struct pl_plan *p = rt_plan(plan);
-
-	return s && p && p->model == s->model && (uint64_t)p->tokens <= s->stage->image.max_rows &&
-	       form_of(s, p);
 }

@@ -16,7 +16,7 @@ struct op {
 	const struct nccl_comm *c;
 	uint64_t send, recv;
 	size_t n;
-	bool sum, done;
+	bool sum, all, done; /* all: an all-reduce */
 	int type;
 };
 
@@ -54,15 +54,17 @@ static bool match(const struct op *o, struct op **all)
 		for (unsigned i = 0; i < nops && !all[r]; i++)
 			if (ops[i].c->rank == r && !ops[i].done)
 				all[r] = &ops[i];
-		if (!all[r] || all[r]->sum != o->sum || all[r]->n != o->n ||
-		    all[r]->type != o->type)
+		if (!all[r] || all[r]->sum != o->sum || all[r]->all != o->all ||
+		    all[r]->n != o->n || all[r]->type != o->type)
 			return false;
 	}
 	return true;
 }
 
-static bool reduce_scatter(struct op **all, int size)
+/* Each rank gets its part, or all. */
+static bool reduce(struct op **all, int size)
 {
+	const bool whole = all[0]->all;
 	size_t n = all[0]->n;
 	uint16_t *in = malloc(n * 2), *out = malloc(n * 2);
 	float *sum = malloc(n * sizeof *sum);
@@ -71,13 +73,18 @@ static bool reduce_scatter(struct op **all, int size)
 	for (int r = 0; r < size && good; r++) {
 		memset(sum, 0, n * sizeof *sum);
 		for (int q = 0; q < size && good; q++) {
-			good = sim_read(drv->sim, all[q]->send + (uint64_t)r * n * 2, in, n * 2);
+			good = sim_read(drv->sim, all[q]->send + (whole ? 0 : (uint64_t)r * n * 2),
+			                in, n * 2);
 			for (size_t i = 0; i < n && good; i++)
 				sum[i] += value(in[i]);
 		}
 		for (size_t i = 0; i < n && good; i++)
 			out[i] = rounded(sum[i]);
-		good = good && sim_write(drv->sim, all[r]->recv, out, n * 2);
+		for (int q = 0; q < size && good && (!whole || !r); q++) /* in place: at once */
+			if (whole || q == r)
+				good = sim_write(drv->sim, all[q]->recv, out, n * 2);
+		if (whole)
+			break;
 	}
 	free(in);
 	free(out);
@@ -110,7 +117,7 @@ static int finish(void)
 		if (ops[i].done)
 			continue;
 		good = match(&ops[i], all) &&
-		       (ops[i].sum ? reduce_scatter(all, size) : all_gather(all, size));
+		       (ops[i].sum ? reduce(all, size) : all_gather(all, size));
 		for (int r = 0; r < size && good; r++)
 			all[r]->done = true;
 	}
@@ -167,6 +174,21 @@ static int nccl_reduce_scatter(const void *send, void *recv, size_t n, int type,
 	                                     .type = type});
 }
 
+static int nccl_all_reduce(const void *send, void *recv, size_t n, int type, int op,
+                           struct nccl_comm *c, struct cu_stream *s)
+{
+	(void)s;
+	return type != RT_NCCL_BFLOAT16 || op != RT_NCCL_SUM
+	               ? 4
+	               : enqueue((struct op){.c = c,
+	                                     .send = (uint64_t)(uintptr_t)send,
+	                                     .recv = (uint64_t)(uintptr_t)recv,
+	                                     .n = n,
+	                                     .sum = true,
+	                                     .all = true,
+	                                     .type = type});
+}
+
 static const char *error_string(int r)
 {
 	(void)r;
@@ -205,6 +227,7 @@ static const struct rt_nccl table = {
         .abort = destroy,
         .group_start = group_start,
         .group_end = group_end,
+        .all_reduce = nccl_all_reduce,
         .all_gather = nccl_all_gather,
         .reduce_scatter = nccl_reduce_scatter,
 };

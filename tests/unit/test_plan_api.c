@@ -186,6 +186,39 @@ static void expect(struct plait_planner_options *o, enum plait_status want, cons
 	plait_planner_free(p);
 }
 
+static void a_plan_of_a_mode_can_be_had_to_measure_it(void **state)
+{
+	plait_planner *p = planner_of("llama3-70b", 8, "h100");
+	const plait_plan *best = plan_of(p, 4096), *plan, *again;
+	struct plait_batch b = PLAIT_BATCH_INIT;
+	struct plait_plan_info info = PLAIT_PLAN_INFO_INIT, chosen = PLAIT_PLAN_INFO_INIT;
+
+	(void)state;
+	plait_plan_get(best, &chosen);
+	b.tokens = 4096;
+	for (unsigned mode = 0; mode <= PLAIT_RUN_SPLIT; mode++) {
+		assert_int_equal(plait_plan_force(p, &b, (enum plait_run_mode)mode, 0, &plan),
+		                 PLAIT_OK);
+		plait_plan_get(plan, &info);
+		assert_int_equal(info.mode, mode);
+		assert_true(fabs(info.us - chosen.mode_us[mode]) < 1e-6 * info.us);
+	}
+	assert_int_equal(info.hash, chosen.hash);
+	assert_int_equal(plait_plan_force(p, &b, PLAIT_RUN_SPLIT, 1000, &plan), PLAIT_OK);
+	plait_plan_get(plan, &info);
+	assert_int_equal(info.split, 896);
+	assert_true(info.us >= chosen.us);
+	/* remembered, and not for the plan that was chosen */
+	assert_int_equal(plait_plan_force(p, &b, PLAIT_RUN_SPLIT, 1000, &again), PLAIT_OK);
+	assert_ptr_equal(again, plan);
+	assert_ptr_equal(plan_of(p, 4096), best);
+	b.tokens = 1;
+	assert_int_equal(plait_plan_force(p, &b, PLAIT_RUN_SPLIT, 0, &plan), PLAIT_USAGE);
+	assert_int_equal(plait_plan_force(p, &b, (enum plait_run_mode)9, 0, &plan), PLAIT_USAGE);
+	assert_null(plan);
+	plait_planner_free(p);
+}
+
 static void what_is_wrong_is_said(void **state)
 {
 	static const char kernel[] = "kernel k(x: bf16[T, 8] partial) -> y: bf16[T, 8] { out y = "
@@ -359,6 +392,7 @@ int main(void)
 	        cmocka_unit_test(ranks_have_equal_texts_and_hashes),
 	        cmocka_unit_test(a_machine_may_be_measured),
 	        cmocka_unit_test(gemms_may_be_the_callers),
+	        cmocka_unit_test(a_plan_of_a_mode_can_be_had_to_measure_it),
 	        cmocka_unit_test(what_is_wrong_is_said),
 	        cmocka_unit_test(numbers_of_a_machine_that_make_no_sense_are_refused),
 	        cmocka_unit_test(answers_of_a_callback_that_make_no_sense_are_named),

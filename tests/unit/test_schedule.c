@@ -61,11 +61,14 @@ struct fixture {
 	unsigned tp;
 	uint64_t seed;
 	const char *protocol;
+	enum plait_transport at_most;
 	struct sim_driver *d;
 	plait_comm *c;
 	plait_stage *s;
 	plait_schedule *sched;
 	plait_planner *planner;
+	enum plait_run_mode mode; /* of plans, and where they split */
+	int64_t at;
 	const plait_plan *plan;
 	struct plait_schedule_options o;
 	plait_buffer *buffer[TENSORS];
@@ -253,6 +256,8 @@ static int set_up(void **state)
 		return -1;
 	f->tp = 2;
 	f->seed = 7;
+	f->mode = PLAIT_RUN_SPLIT;
+	f->at = 24;
 	f->o = (struct plait_schedule_options)PLAIT_SCHEDULE_OPTIONS_INIT;
 	f->o.tensor = tensor;
 	f->o.operation = operation;
@@ -326,6 +331,8 @@ static void make_stage(struct fixture *f)
 	o.sim.jump_time = true;
 	f->d = sim_driver_begin(&f->arena, &o);
 	h.drv = &f->d->table;
+	h.nccl = f->at_most == PLAIT_BY_NCCL ? sim_nccl_begin(f->d) : NULL;
+	co.at_most = f->at_most;
 	co.bootstrap = PLAIT_BOOT_LOCAL;
 	co.size = f->tp;
 	co.timeout_ns = 2000000;
@@ -340,8 +347,7 @@ static void make_stage(struct fixture *f)
 	good(f, plait_stage_create(f->c, &so, &f->s));
 }
 
-/* A planner that plans so, whatever it finds best. */
-static void make_planner(struct fixture *f, enum plait_run_mode mode, int64_t split_at)
+static void make_planner(struct fixture *f)
 {
 	struct plait_planner_options o = PLAIT_PLANNER_OPTIONS_INIT;
 
@@ -350,9 +356,6 @@ static void make_planner(struct fixture *f, enum plait_run_mode mode, int64_t sp
 	o.tp = f->tp;
 	o.gpu = "h200";
 	o.align = 8;
-	o.forced = true;
-	o.mode = mode;
-	o.split_at = split_at;
 	if (plait_planner_make(&o, &f->planner) != PLAIT_OK)
 		fail_msg("%s", plait_planner_diagnostics(f->planner));
 }
@@ -433,7 +436,7 @@ static const plait_plan *plan_of(struct fixture *f, int64_t rows)
 	struct plait_batch b = PLAIT_BATCH_INIT;
 
 	b.tokens = rows;
-	assert_int_equal(plait_plan_make(f->planner, &b, &f->plan), PLAIT_OK);
+	assert_int_equal(plait_plan_force(f->planner, &b, f->mode, f->at, &f->plan), PLAIT_OK);
 	return f->plan;
 }
 
@@ -443,7 +446,9 @@ static void schedule(struct fixture *f, enum plait_run_mode mode, int64_t at)
 	plait_planner_free(f->planner);
 	f->sched = NULL;
 	f->planner = NULL;
-	make_planner(f, mode, at);
+	f->mode = mode;
+	f->at = at;
+	make_planner(f);
 	good(f, plait_schedule_create(f->s, f->planner, &f->o, &f->sched));
 }
 
@@ -622,6 +627,35 @@ static void unfused_plans_run_with_an_all_reduce_of_the_callers(void **state)
 	free(y);
 }
 
+/* By peers, with an NCCL for the sums alone; and where NCCL carries all rows. */
+static void and_with_NCCL(void **state)
+{
+	struct fixture *f = *state;
+	uint16_t *y = malloc(MOST * HIDDEN * 2);
+
+	for (unsigned all = 0; all < 2; all++) {
+		f->at_most = all ? PLAIT_BY_NCCL : PLAIT_BY_ANY;
+		make_stage(f);
+		make_memory(f);
+		if (!all)
+			f->c->nccl = sim_nccl_begin(f->d);
+		f->o.unfused = true;
+		for (unsigned mode = PLAIT_RUN_UNFUSED; mode <= PLAIT_RUN_SPLIT; mode++) {
+			if (mode == PLAIT_RUN_REMOVED)
+				continue;
+			schedule(f, (enum plait_run_mode)mode, mode == PLAIT_RUN_SPLIT ? 24 : 0);
+			run_model(f, 64);
+			for (unsigned r = 0; r < f->tp; r++) {
+				read_y(f, r, 64, y);
+				check(f, 64, y);
+			}
+		}
+		end(f);
+		assert_int_equal(f->d->live, 0);
+	}
+	free(y);
+}
+
 /* ---- order ---- */
 
 enum { MOST_LOG = 4096 };
@@ -745,7 +779,7 @@ static void a_request_that_is_cut_is_in_both_parts(void **state)
 	b.nrequest = 3;
 	b.cum = cum;
 	b.cached = cached;
-	assert_int_equal(plait_plan_make(f->planner, &b, &plan), PLAIT_OK);
+	assert_int_equal(plait_plan_force(f->planner, &b, f->mode, f->at, &plan), PLAIT_OK);
 	fill(f, 96);
 	good(f, plait_schedule_run(f->sched, plan, &b, f->stream));
 	run_sim(f);
@@ -762,7 +796,7 @@ static void a_request_that_is_cut_is_in_both_parts(void **state)
 	b.tokens = 96;
 	f->o.max_requests = 2;
 	schedule(f, PLAIT_RUN_SPLIT, 40);
-	assert_int_equal(plait_plan_make(f->planner, &b, &plan), PLAIT_OK);
+	assert_int_equal(plait_plan_force(f->planner, &b, f->mode, f->at, &plan), PLAIT_OK);
 	assert_int_equal(plait_schedule_run(f->sched, plan, &b, f->stream), PLAIT_USAGE);
 	assert_non_null(strstr(plait_comm_error(f->c), "3 requests"));
 }
@@ -848,7 +882,7 @@ static void a_failure_of_any_call_of_creation_unwinds(void **state)
 
 	make_stage(f);
 	make_memory(f);
-	make_planner(f, PLAIT_RUN_SPLIT, 24);
+	make_planner(f);
 	f->o.unfused = true;
 	f->o.all_reduce = all_reduce;
 	live = f->d->live;
@@ -901,7 +935,7 @@ static void what_does_not_fit_is_refused(void **state)
 	assert_int_equal(plait_schedule_create(f->s, f->planner, &o, &other), PLAIT_USAGE);
 	first = f->planner;
 	f->tp = 4;
-	make_planner(f, PLAIT_RUN_SPLIT, 24);
+	make_planner(f);
 	f->tp = 2;
 	assert_int_equal(plait_schedule_create(f->s, f->planner, &f->o, &other), PLAIT_USAGE);
 	assert_non_null(strstr(plait_comm_error(f->c), "4 ranks"));
@@ -910,6 +944,43 @@ static void what_does_not_fit_is_refused(void **state)
 	plait_schedule_free(f->sched);
 	f->sched = NULL;
 	plait_planner_free(first);
+}
+
+/* Another process, whose plan is as the test wants it. */
+static bool gather_two(struct rt_boot *b, const void *send, void *recv, size_t bytes,
+                       struct rt_error *e)
+{
+	(void)b;
+	(void)e;
+	memcpy(recv, send, bytes);
+	memcpy((char *)recv + bytes, send, bytes);
+	if (bytes == 32) { /* what plans are compared by: T first */
+		int64_t tokens = 48;
+
+		memcpy((char *)recv + bytes, &tokens, sizeof tokens);
+		((char *)recv)[bytes + 16] ^= 1;
+	}
+	return true;
+}
+
+static void ranks_with_different_plans_are_named(void **state)
+{
+	struct fixture *f = *state;
+	struct rt_boot two = {.processes = 2, .gather = gather_two}, *own;
+
+	make_stage(f);
+	make_memory(f);
+	schedule(f, PLAIT_RUN_SPLIT, 24);
+	good(f, plait_schedule_agree(f->sched, plan_of(f, 64)));
+	own = f->c->boot;
+	f->c->boot = &two;
+	f->c->processes = 2;
+	assert_int_equal(plait_schedule_agree(f->sched, f->plan), PLAIT_MISMATCH);
+	assert_non_null(strstr(plait_comm_error(f->c), "split of 64 rows, split at 24"));
+	assert_non_null(strstr(plait_comm_error(f->c), "of 48"));
+	assert_non_null(strstr(plait_comm_error(f->c), "on rank 2"));
+	f->c->boot = own;
+	f->c->processes = 1;
 }
 
 static int refuses(void *ctx, const struct plait_tensor *t, struct plait_operand *at)
@@ -923,7 +994,7 @@ static void a_tensor_that_is_not_there_is_named(void **state)
 
 	make_stage(f);
 	make_memory(f);
-	make_planner(f, PLAIT_RUN_SPLIT, 24);
+	make_planner(f);
 	f->o.tensor = refuses;
 	assert_int_equal(plait_schedule_create(f->s, f->planner, &f->o, &f->sched), PLAIT_ENV);
 	assert_non_null(strstr(plait_comm_error(f->c), "tensor 'u'"));
@@ -938,6 +1009,7 @@ int main(void)
 	        TEST(and_where_all_rows_are_on_every_rank),
 	        TEST(and_of_four_ranks_whose_protocol_depends_on_T),
 	        TEST(unfused_plans_run_with_an_all_reduce_of_the_callers),
+	        TEST(and_with_NCCL),
 	        TEST(each_part_waits_for_its_own_collective_and_not_for_the_other),
 	        TEST(running_allocates_loads_and_waits_for_nothing),
 	        TEST(a_request_that_is_cut_is_in_both_parts),
@@ -945,6 +1017,7 @@ int main(void)
 	        TEST(after_any_failure_the_streams_are_joined),
 	        TEST(a_failure_of_any_call_of_creation_unwinds),
 	        TEST(what_does_not_fit_is_refused),
+	        TEST(ranks_with_different_plans_are_named),
 	        TEST(a_tensor_that_is_not_there_is_named),
 	};
 
