@@ -450,8 +450,8 @@ void args_help(enum command c)
 {
 	const char *name = args_command(c), *file = operand(c);
 
-	printf("usage: plait %s %s%s[OPTION ...]\n\nplait %s %s.\n\n", name, file,
-	       *file ? " " : "", name, about(c));
+	printf("usage: plait %s %s%s[OPTION ...]\n\nplait %s %s.\n\n", name, file, *file ? " " : "",
+	       name, about(c));
 	if (*file)
 		printf("%s is a file; - is standard input.\n\n", file);
 	for (size_t i = 0; i < NOPTIONS; i++) {

@@ -80,8 +80,8 @@ void doctor_gpus(struct doctor *d, const struct rt_driver *drv, const char *why)
 
 	if (!drv) {
 		doctor_add(d, "driver", DOCTOR_LACKS,
-		           "bench and tune do not work without it; all other commands do",
-		           "%s", why);
+		           "bench and tune do not work without it; all other commands do", "%s",
+		           why);
 		return;
 	}
 	if (rt_machine_read(&d->machine, drv, d->a, &e) != PLAIT_OK) {
