@@ -8,7 +8,7 @@
 #include "sim/sim.h"
 
 enum { SIM_LANES = 32, SIM_STREAMS = 4, SIM_BARRIERS = 16, SIM_MAX_WARPS = 32, SIM_POLLS = 24 };
-enum { SIM_LINES = 16 }; /* words of a set of lines of 64 bytes, by hash */
+enum { SIM_LINES = 128 }; /* words of a set of lines of 64 bytes, by hash */
 enum { SIM_SHARED_OURS = 1, SIM_SHARED_DEFINED = 2 }; /* of a byte of shared memory */
 #define SIM_ALL_LANES UINT32_C(0xffffffff)
 #define SIM_NOREG     UINT32_MAX
