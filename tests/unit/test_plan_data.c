@@ -282,12 +282,18 @@ static const struct shapes {
         {"gemma3-27b",
          5376,
          {{4096, 2048, 21504, 10752}, {2048, 1024, 10752, 5376}, {1024, 512, 5376, 2688}}},
+        {"gemma2-27b",
+         4608,
+         {{4096, 2048, 36864, 18432}, {2048, 1024, 18432, 9216}, {1024, 512, 9216, 4608}}},
         {"olmo2-32b",
          5120,
          {{3584, 2560, 27648, 13824}, {1792, 1280, 13824, 6912}, {896, 640, 6912, 3456}}},
         {"command-r-plus",
          12288,
          {{7168, 6144, 33792, 16896}, {3584, 3072, 16896, 8448}, {1792, 1536, 8448, 4224}}},
+        {"gpt-j-6b",
+         4096,
+         {{6144, 2048, 8192, 8192}, {3072, 1024, 4096, 4096}, {1536, 512, 2048, 2048}}},
         {"gpt-neox-20b",
          6144,
          {{9216, 3072, 12288, 12288}, {4608, 1536, 6144, 6144}, {2304, 768, 3072, 3072}}},
@@ -329,9 +335,10 @@ static void gemms_of_real_models_have_their_shapes_on_a_rank(void **state)
 }
 
 static const char *const samples[] = {
-        "llama3-8b",    "llama3-70b",      "llama3-405b",    "qwen2.5-72b",  "qwen3-32b",
-        "gemma3-27b",   "olmo2-32b",       "command-r-plus", "gpt-neox-20b", "mixtral-8x22b",
-        "gpt-oss-120b", "qwen3-235b-a22b", "granite-3.1-8b", "deepseek-v3",
+        "llama3-8b",      "llama3-70b",    "llama3-405b",  "qwen2.5-72b",
+        "qwen3-32b",      "gemma3-27b",    "olmo2-32b",    "command-r-plus",
+        "gpt-neox-20b",   "mixtral-8x22b", "gpt-oss-120b", "qwen3-235b-a22b",
+        "granite-3.1-8b", "deepseek-v3",   "gemma2-27b",   "gpt-j-6b",
 };
 
 static void every_real_model_has_a_plan_on_every_machine(void **state)
