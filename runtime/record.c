@@ -1,8 +1,10 @@
 /*
  * The record of an abort, as the host sees it.  It is copied on a stream of its own, which no kernel
  * that spins is on; a word copied behind it says that it has come.  Nothing of the driver's is waited
- * for or asked about, so a capture in another stream is not disturbed.
+ * for, so a capture in another stream is not disturbed; what does not come is asked about, in the
+ * mode in which that disturbs none either.
  */
+#include "runtime/launch.h"
 #include "runtime/stage.h"
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +43,25 @@ static bool has_come(struct rt_side *x)
 			return true;
 		nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
 	}
+	return false;
+}
+
+/* A copy that has not come since the last call: false when it never will. */
+static bool may_come(plait_workspace *w, unsigned local)
+{
+	plait_comm *c = w->stage->comm;
+	int mode = RT_CU_STREAM_CAPTURE_MODE_RELAXED;
+	cu_result r;
+
+	if (!c->drv->thread_capture_mode || !rt_enter(c, local))
+		return true;
+	c->drv->thread_capture_mode(&mode);
+	r = c->drv->stream_query(w->side[local].stream);
+	c->drv->thread_capture_mode(&mode);
+	rt_leave(c);
+	if (r == RT_CU_ERROR_NOT_READY || rt_cu_ok(c->drv, &c->error, RT_DRIVER_NO_stream_query, r))
+		return true;
+	rt_blame(c, local);
 	return false;
 }
 
@@ -132,14 +153,11 @@ static enum plait_status report(plait_workspace *w, const struct rt_side *x,
 	return k->status;
 }
 
-enum plait_status plait_workspace_check(plait_workspace *w, unsigned local,
-                                        struct plait_record *record)
+static enum plait_status look(plait_workspace *w, unsigned local, struct plait_record *record)
 {
-	struct rt_side *x;
+	struct rt_side *x = &w->side[local];
+	bool again = x->asked;
 
-	if (!w || local >= w->stage->comm->nlocal)
-		return PLAIT_USAGE;
-	x = &w->side[local];
 	if (x->dead)
 		return report(w, x, record);
 	rt_error_clear(&w->stage->comm->error);
@@ -147,5 +165,25 @@ enum plait_status plait_workspace_check(plait_workspace *w, unsigned local,
 		return w->stage->comm->error.status;
 	if (has_come(x))
 		take(x);
+	else if (again && !may_come(w, local))
+		return w->stage->comm->error.status;
 	return report(w, x, record);
+}
+
+enum plait_status plait_workspace_check(plait_workspace *w, unsigned local,
+                                        struct plait_record *record)
+{
+	enum plait_status s;
+
+	if (!w)
+		return PLAIT_USAGE;
+	if (local >= w->stage->comm->nlocal)
+		return rt_launch_refuse(w->stage, PLAIT_USAGE,
+		                        "'local' is %u, and this process has %u ranks", local,
+		                        w->stage->comm->nlocal);
+	/* launches of other threads write the message, too */
+	pthread_mutex_lock(&w->stage->lock);
+	s = look(w, local, record);
+	pthread_mutex_unlock(&w->stage->lock);
+	return s;
 }
