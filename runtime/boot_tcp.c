@@ -109,11 +109,11 @@ static enum answer judge(const struct join *j, const struct hello *h)
 {
 	const struct tcp *t = j->t;
 
-	if (h->key != t->key || h->process == 0 || h->process >= t->b.processes)
+	if (h->key != t->key || h->process >= t->b.processes)
 		return NOT_THIS;
 	if (h->version != VERSION)
 		return OTHER_VERSION;
-	return t->fd[h->process] >= 0 ? TWICE : WELCOME;
+	return h->process == 0 || t->fd[h->process] >= 0 ? TWICE : WELCOME;
 }
 
 /* The greeting is complete: answers, and keeps the connection if it is of the group. */
@@ -201,6 +201,9 @@ static bool join_all(struct join *j, uint64_t deadline, struct rt_error *e)
 	return true;
 }
 
+static bool is_only_first(struct tcp *t, const struct addrinfo *a, unsigned port,
+                          struct rt_error *e);
+
 static bool serve(struct tcp *t, const struct rt_world *w, struct rt_error *e)
 {
 	uint64_t deadline = rt_deadline(t->b.timeout_ns);
@@ -210,7 +213,7 @@ static bool serve(struct tcp *t, const struct rt_world *w, struct rt_error *e)
 
 	if (!j)
 		rt_fail(e, PLAIT_NOMEM, "out of memory");
-	if (j && a) {
+	if (j && a && is_only_first(t, a, rt_port(w->port, t->base), e)) {
 		j->t = t;
 		while ((j->listener = rt_listen(a, rt_port(w->port, t->base), PORTS)) < 0 &&
 		       rt_now_ns() < deadline)
@@ -253,7 +256,7 @@ static enum attempt knock(struct tcp *t, const struct addrinfo *a, unsigned port
 		soon = deadline;
 	if (rt_send_all(fd, &h, sizeof h, soon) != RT_IO_DONE ||
 	    rt_recv_all(fd, &r, sizeof r, soon) != RT_IO_DONE ||
-	    memcmp(r.magic, magic, sizeof magic) != 0 || r.answer == NOT_THIS) {
+	    memcmp(r.magic, magic, sizeof magic) != 0 || r.answer == NOT_THIS || r.answer > TWICE) {
 		close(fd);
 		return STRANGER;
 	}
@@ -272,6 +275,17 @@ static enum attempt knock(struct tcp *t, const struct addrinfo *a, unsigned port
 		rt_fail(e, PLAIT_MISMATCH, "two processes say that they are process %u",
 		        t->base + t->b.process);
 	return REFUSED;
+}
+
+/* Process 0 asks whether another one listens already, which happens when a launcher's variables are
+ * those of another process: else it would wait for those that the other has. */
+static bool is_only_first(struct tcp *t, const struct addrinfo *a, unsigned port,
+                          struct rt_error *e)
+{
+	for (unsigned i = 0; i < PORTS; i++)
+		if (knock(t, a, rt_port(port, i), rt_deadline(300000000u), e) == REFUSED)
+			return false;
+	return true;
 }
 
 /*
