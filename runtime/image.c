@@ -3,9 +3,12 @@
  * cannot differ.
  */
 #include "runtime/image.h"
+#include "frontend/sema.h"
 #include <string.h>
 
-enum { FORMAT = 1, MOST_UNITS = 4096, MOST_VARIANTS = 65536, MOST_PARAMS = 1024 };
+enum { FORMAT = 1, MOST_UNITS = 4096, MOST_VARIANTS = 65536 };
+
+_Static_assert((int)RT_MOST_PARAMS == (int)FE_MAX_ARGS, "parameters of a kernel");
 
 struct io {
 	struct strbuf *out; /* writing; else NULL */
@@ -187,8 +190,8 @@ static void kernel(struct io *o, struct rt_kernel *k)
 	text(o, &k->plan_text, NULL);
 	names(o, k);
 	info(o, k);
-	count(o, &k->info.nparam, 40, MOST_PARAMS);
-	count(o, &k->info.narg, 20, 2 * MOST_PARAMS);
+	count(o, &k->info.nparam, 40, RT_MOST_PARAMS);
+	count(o, &k->info.narg, 20, 8 * RT_MOST_PARAMS);
 	if (!o->out) {
 		k->param = arena_news(o->a, struct plait_param_info, k->info.nparam);
 		k->arg = arena_news(o->a, struct plait_arg_info, k->info.narg);
@@ -203,7 +206,7 @@ static void unit(struct io *o, struct rt_unit *u)
 {
 	text(o, &u->name, NULL);
 	flag(o, &u->carried);
-	count(o, &u->nparam, 8, MOST_PARAMS);
+	count(o, &u->nparam, 8, RT_MOST_PARAMS);
 	count(o, &u->nrange, 16, MOST_VARIANTS);
 	if (!o->out) {
 		u->export_ = arena_news(o->a, uint32_t, u->nparam);

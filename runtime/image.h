@@ -11,6 +11,7 @@
 #define RT_NONE UINT32_MAX
 
 enum { RT_MOST_BLOCK = 4096 }; /* bytes of a kernel's arguments */
+enum { RT_MOST_PARAMS = 32 };  /* of a kernel, as the frontend has it */
 
 /* What NCCL does with a parameter where it carries the rows (rt_image.nccl): the kernel itself then
  * has own rows of it. */

@@ -19,14 +19,14 @@ struct rows { /* one parameter that NCCL carries */
 };
 
 struct plan {
-	struct rows of[CG_MAX_RANKS * 4];
+	struct rows of[RT_MOST_PARAMS];
 	unsigned n;
 	uint64_t each; /* rows of a rank */
 	size_t bytes;
 };
 
-/* How a launch of T rows lies in the workspace; false: more parameters than fit. */
-static bool lay_out(const plait_stage *s, uint32_t unit, uint64_t T, struct plan *p)
+/* How a launch of T rows lies in the workspace. */
+static void lay_out(const plait_stage *s, uint32_t unit, uint64_t T, struct plan *p)
 {
 	const struct rt_unit *u = &s->image.unit[unit];
 	const unsigned tp = s->comm->size;
@@ -38,8 +38,6 @@ static bool lay_out(const plait_stage *s, uint32_t unit, uint64_t T, struct plan
 
 		if (u->role[i] == RT_PLAIN)
 			continue;
-		if (p->n == sizeof p->of / sizeof *p->of)
-			return false;
 		*r = (struct rows){.param = i,
 		                   .role = (enum rt_role)u->role[i],
 		                   .row = row,
@@ -50,7 +48,6 @@ static bool lay_out(const plait_stage *s, uint32_t unit, uint64_t T, struct plan
 		p->bytes += rt_align_part(r->padded ? p->each * tp * row : 0);
 		p->n++;
 	}
-	return true;
 }
 
 size_t rt_nccl_bytes(const plait_stage *s)
@@ -63,8 +60,8 @@ size_t rt_nccl_bytes(const plait_stage *s)
 		for (uint64_t t = T; t + 1 >= T && t > 0; t--) {
 			struct plan p;
 
-			if (lay_out(s, u, t, &p) && p.bytes > most)
-				most = p.bytes;
+			lay_out(s, u, t, &p);
+			most = p.bytes > most ? p.bytes : most;
 		}
 	return most;
 }
@@ -134,12 +131,8 @@ static bool kernel(plait_stage *s, const struct rt_launching *x, const struct pl
                    struct rt_error *e)
 {
 	struct rt_launching own = *x;
-	struct plait_operand operand[CG_MAX_RANKS * 16];
+	struct plait_operand operand[RT_MOST_PARAMS];
 
-	if (x->l.noperand > sizeof operand / sizeof *operand) {
-		rt_fail(e, PLAIT_INPUT, "a kernel of %zu parameters", x->l.noperand);
-		return false;
-	}
 	memcpy(operand, x->l.operand, x->l.noperand * sizeof *operand);
 	for (unsigned i = 0; i < p->n; i++) {
 		const struct rows *r = &p->of[i];
@@ -219,7 +212,8 @@ static enum plait_status run(plait_stage *s, struct rt_held *h, unsigned n)
 	struct plan p;
 	bool good = x->l.rows > 0;
 
-	if (good && (!lay_out(s, x->unit, x->l.rows, &p) || p.bytes > x->w->rows.bytes))
+	lay_out(s, x->unit, x->l.rows, &p);
+	if (good && p.bytes > x->w->rows.bytes)
 		return rt_launch_refuse(s, PLAIT_USAGE,
 		                        "the workspace has no room for %llu rows of kernel '%s'",
 		                        (unsigned long long)x->l.rows, x->k->name);

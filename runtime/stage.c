@@ -342,6 +342,9 @@ static enum plait_status prepare(struct making *k, const struct plait_stage_opti
 	if (s != PLAIT_OK)
 		return s;
 	rt_cache_open(&k->cache, k->o.cache_dir, &k->scratch);
+	/* who waits for the lock of another that compiles must not make the others wait in vain */
+	if (k->cache.wait_ms > k->c->setup_timeout_ns / 2000000)
+		k->cache.wait_ms = (unsigned)(k->c->setup_timeout_ns / 2000000);
 	if (!k->v.nccl)
 		s = read_table(k);
 	if (s == PLAIT_OK)

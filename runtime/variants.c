@@ -181,6 +181,8 @@ static enum status restrict_to_named(struct builder *b, struct source_unit *s)
 	const struct ir_func *f;
 	struct cg_kernel *k;
 
+	if (p == CG_LOCAL && local) /* also of one that sums, where there is one rank */
+		s->which.can = local;
 	if (p == CG_AUTO || b->o->nccl || local || s->is_export)
 		return ST_OK;
 	s->which.can &= 1u << p;
@@ -284,7 +286,8 @@ static struct cg_choice choose_export(const struct builder *b, const struct sour
 {
 	struct cg_case c = s->which;
 
-	if (rows == IR_ROWS_ALL || b->o->nccl)
+	if (rows == IR_ROWS_ALL || b->o->nccl ||
+	    (b->o->compile.tp == 1 && b->cg.protocol == CG_LOCAL))
 		return (struct cg_choice){.protocol = CG_LOCAL, .rows = rows};
 	c.can &= protocols_of(CG_ROWS_OWN);
 	if (b->cg.protocol != CG_AUTO && c.can >> b->cg.protocol & 1)

@@ -157,6 +157,22 @@ static void a_protocol_that_is_named_is_the_only_one(void **state)
 	assert_true(at(f, 0, 1)->k->info.dynamic_bytes > 0);
 }
 
+static void one_rank_by_the_local_protocol_needs_nothing_symmetric(void **state)
+{
+	struct fixture *f = *state;
+
+	f->o.compile.tp = 1;
+	f->o.compile.protocol = "local";
+	make(f);
+	for (uint32_t v = 0; v < f->image.nvariant; v++) {
+		const struct rt_kernel *k = f->image.variant[v].k;
+
+		assert_string_equal(k->info.protocol, "local");
+		for (uint32_t i = 0; i < k->info.nparam; i++)
+			assert_int_equal(k->param[i].symmetric, PLAIT_SYM_NONE);
+	}
+}
+
 static void a_named_protocol_that_cannot_is_said_why(void **state)
 {
 	struct fixture *f = *state;
@@ -294,6 +310,7 @@ int main(void)
 	        TEST(an_export_gathers_in_the_form_that_the_chain_has),
 	        TEST(the_ranges_are_those_of_the_selection),
 	        TEST(a_protocol_that_is_named_is_the_only_one),
+	        TEST(one_rank_by_the_local_protocol_needs_nothing_symmetric),
 	        TEST(a_named_protocol_that_cannot_is_said_why),
 	        TEST(with_NCCL_no_kernel_communicates),
 	        TEST(options_that_are_wrong_are_named),

@@ -4,10 +4,12 @@
 #include "tests/fake/sim_driver.h"
 #include "runtime/bundle.h"
 #include "runtime/launch.h"
+#include "runtime/net.h"
 #include <dirent.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 enum { GPUS = 4, COLS = 512, MOST = 1200 };
@@ -665,6 +667,39 @@ static void a_gpu_that_can_no_longer_be_asked_is_told_from_one_that_is_busy(void
 	assert_non_null(strstr(plait_comm_error(f->c), "this process has 4 ranks"));
 }
 
+/* A rank that waits for another's compilation gives up before the others give it up. */
+static void the_cache_is_waited_for_half_as_long_as_ranks_are(void **state)
+{
+	struct fixture *f = *state;
+	char dir[] = "/tmp/plait-wait.XXXXXX";
+	struct rt_cache c;
+	uint64_t start;
+	int fd[64], n = 0;
+
+	assert_non_null(mkdtemp(dir));
+	begin(f, false);
+	f->c->setup_timeout_ns = 400000000;
+	f->o.cache_dir = dir;
+	rt_cache_open(&c, dir, &f->arena);
+	for (; n < 64; n++) { /* somebody has all its locks */
+		char name[64];
+
+		snprintf(name, sizeof name, "%s/lock-%02d", dir, n);
+		fd[n] = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		assert_int_equal(flock(fd[n], LOCK_EX), 0);
+	}
+	rt_cache_close(&c);
+	start = rt_now_ns();
+	f->o.compile.kernel = "add_norm";
+	f->o.compile.protocol = "push";
+	good(f, plait_stage_create(f->c, &f->o, &f->s));
+	/* an image and a few cubins, one after the other at worst; a minute each it must not be */
+	assert_true(rt_now_ns() - start < 20000000000u);
+	while (n)
+		close(fd[--n]);
+	remove_folder(dir);
+}
+
 static void ranks_that_launch_different_T_are_told(void **state)
 {
 	struct fixture *f = *state;
@@ -1047,6 +1082,7 @@ int main(void)
 	        TEST(the_exchange_buffer_is_for_the_rows_that_are_pushed),
 	        TEST(an_abort_reaches_every_rank_and_ends_with_a_reset),
 	        TEST(a_gpu_that_can_no_longer_be_asked_is_told_from_one_that_is_busy),
+	        TEST(the_cache_is_waited_for_half_as_long_as_ranks_are),
 	        TEST(ranks_that_launch_different_T_are_told),
 	        TEST(where_NCCL_carries_the_rows_the_results_are_the_same),
 	        TEST(a_failure_of_any_call_of_NCCL_is_an_error),
