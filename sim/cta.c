@@ -106,6 +106,7 @@ static void shared_reset(struct sim_cta *c, const struct sim_kernel *k)
 	memset(c->shared_defined, 0, k->shared_bytes);
 	memset(c->word, 0, (k->shared_bytes / 4 + 1) * sizeof *c->word);
 	memset(c->clock, 0, sizeof c->clock);
+	memset(c->met, 0, sizeof c->met);
 	memset(c->seen, 0, sizeof c->seen);
 	if (c->async)
 		sim_async_reset(c, k);

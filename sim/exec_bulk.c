@@ -112,6 +112,8 @@ static void acquire(struct sim_warp *w, struct sim_mbar *m)
 	for (unsigned v = 0; v < c->nwarp; v++)
 		if (m->clock[1][v] > c->seen[w->index][v])
 			c->seen[w->index][v] = m->clock[1][v];
+	if (m->clock[1][w->index] > c->met[w->index])
+		c->met[w->index] = m->clock[1][w->index];
 	sim_know_join(know, &m->know[1]);
 	if (m->phase > *phases)
 		*phases = m->phase;

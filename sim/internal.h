@@ -199,8 +199,10 @@ struct sim_cta {
 	uint8_t *shared;
 	uint8_t *shared_defined; /* a byte a byte: bit 0 belongs to a variable, bit 1 defined */
 	struct sim_word *word;
-	struct sim_async *async;                     /* NULL: the kernel has no bulk copies */
-	uint32_t clock[SIM_MAX_WARPS];               /* counts a warp's barriers */
+	struct sim_async *async;       /* NULL: the kernel has no bulk copies */
+	uint32_t clock[SIM_MAX_WARPS]; /* counts a warp's barriers and arrivals */
+	uint32_t met[SIM_MAX_WARPS]; /* its clock when its lanes last met, at a barrier or behind an
+	                                mbarrier that the warp has arrived at */
 	uint32_t seen[SIM_MAX_WARPS][SIM_MAX_WARPS]; /* [w][v]: v's clock that w is ordered after */
 	struct sim_warp *warp[SIM_MAX_WARPS];
 	struct race_cta *race; /* NULL: no races are looked for */

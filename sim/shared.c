@@ -16,7 +16,7 @@ bool sim_shared_ordered(const struct sim_cta *c, unsigned me, unsigned thread, u
 	if (thread == me)
 		return true;
 	if (v == me / SIM_LANES)
-		return clock < c->clock[v];
+		return clock < c->met[v];
 	return c->seen[me / SIM_LANES][v] > clock;
 }
 
@@ -202,7 +202,7 @@ void sim_shared_barrier(struct sim_cta *c, uint32_t warps)
 	uint32_t most[SIM_MAX_WARPS] = {0};
 
 	SIM_EACH (i, warps) {
-		c->seen[i][i] = ++c->clock[i];
+		c->seen[i][i] = c->met[i] = ++c->clock[i];
 		for (unsigned v = 0; v < c->nwarp; v++)
 			if (c->seen[i][v] > most[v])
 				most[v] = c->seen[i][v];

@@ -238,9 +238,8 @@ static const char *set_sum(struct args *a, const char *s)
 
 static const char *set_weak(struct args *a, const char *s)
 {
-	(void)s;
-	a->weak = true;
-	return NULL;
+	a->no_weak = strcmp(s, "yes") != 0;
+	return a->no_weak && strcmp(s, "no") ? "yes or no" : NULL;
 }
 
 static const char *set_races(struct args *a, const char *s)
@@ -377,7 +376,7 @@ static const struct {
 	{"seed", "S", set_seed, CMD_VERIFY | CMD_SIMULATE, "of data and schedules (default: 0); a report's replay line has the one that failed"},
 	{"races", "LEVEL", set_races, CMD_VERIFY, "what accesses have to be ordered by: hw, formal or strict (default: as --order), or off"},
 	{"races", "LEVEL", set_races, CMD_SIMULATE, "what accesses have to be ordered by: hw, formal (the default) or strict, or off"},
-	{"weak", NULL, set_weak, CMD_VERIFY, "weak memory in every other schedule: strong loads and stores come when the memory model lets them"},
+	{"weak", "YES", set_weak, CMD_VERIFY, "weak memory in every other schedule, where strong loads and stores come when the memory model lets them: yes (the default) or no"},
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY | CMD_SIMULATE, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
 	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_LINT | CMD_DOCTOR | CMD_PLAN, "one JSON document on standard output (doc/cli.md)"},

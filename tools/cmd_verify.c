@@ -106,8 +106,8 @@ static const char *replay(const struct session *s, const struct pipe_kernel *k,
 		strbuf_printf(&b, " --ctas %u", a->ctas);
 	if (a->races)
 		strbuf_printf(&b, " --races %s", sim_races_name[a->races - 1]);
-	if (a->weak)
-		strbuf_puts(&b, " --weak");
+	if (a->no_weak)
+		strbuf_puts(&b, " --weak no");
 	if (a->sum >= 0)
 		strbuf_printf(&b, " --switch-sum %s", sim_sum_name[a->sum]);
 	for (size_t i = 0; i < a->nset; i++)
@@ -388,7 +388,7 @@ static struct vf_options options(struct session *s, const struct args *args)
 	        .seed = args->seed,
 	        .sum = args->sum,
 	        .races = args->races,
-	        .weak = args->weak,
+	        .weak = !args->no_weak,
 	        .threads = args->threads ? args->threads
 	                   : cpus > 0    ? (unsigned)cpus
 	                                 : 1,

@@ -1,12 +1,12 @@
 /*
  * Mutants of a chain: llama3-70b's first_norm and add_norm on one residual, of which one kernel is
  * broken.  verify --chain must fail and say which kernel of the chain was the first to go wrong.
- *
- *	chain SPEC    a line of TAP for each
  */
+#include "tests/mutants/mutants.h"
 #include "tools/pipeline.h"
 #include "tools/verify.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LINKS = 3 };
@@ -15,7 +15,7 @@ static const char *const links[LINKS] = {"first_norm", "add_norm", "add_norm"};
 /* What is done to the residual's loads or stores of a kernel. */
 enum harm { NONE, NOT_WRITTEN, WRITTEN_FURTHER, READ_FURTHER };
 
-static const struct mutant {
+static const struct broken {
 	const char *name;
 	unsigned link; /* whose text is broken */
 	enum harm harm;
@@ -46,13 +46,8 @@ static bool apply(struct ptx_fn *f, enum harm harm)
 		for (unsigned k = 0; k < x->nopnd; k++)
 			if (x->o[k].kind == PTX_MEM && harm != NOT_WRITTEN)
 				x->o[k].imm += 16;
-		if (harm == NOT_WRITTEN) {
-			memmove(x, x + 1, (f->ninsn - i - 1) * sizeof *x);
-			f->ninsn--;
-			for (uint32_t k = 0; k < f->nlabel; k++)
-				if (f->label[k].at != UINT32_MAX && f->label[k].at > i)
-					f->label[k].at--;
-		}
+		if (harm == NOT_WRITTEN)
+			mutant_drop(f, i);
 		return true;
 	}
 	return false;
@@ -64,36 +59,23 @@ struct bench {
 	struct pipe p;
 	struct vf_data *d;
 	struct vf_text good[LINKS];
-	unsigned test, failed;
+	struct tap *tap;
 };
-
-static void report(struct bench *b, const char *name, const char *wrong, const char *more)
-{
-	b->failed += wrong != NULL;
-	printf("%sok %u - %s\n", wrong ? "not " : "", ++b->test, name);
-	if (wrong)
-		printf("# %s\n", wrong);
-	for (; *more; more += strcspn(more, "\n") + (more[strcspn(more, "\n")] == '\n'))
-		printf("# %.*s\n", (int)strcspn(more, "\n"), more);
-	fflush(stdout);
-}
 
 /* Printed and read back. */
 static struct vf_text text_of(struct bench *b, struct ptx_module *m)
 {
 	struct vf_text t = {NULL, NULL};
 	struct strbuf text;
-	struct source *s;
 
 	strbuf_init(&text, b->p.a);
 	ptx_print(m, &text);
 	t.text = text.s;
-	s = diags_add_source(&b->p.d, "chain", text.s, text.n);
-	t.m = s ? ptx_parse(b->p.a, &b->p.d, s) : NULL;
+	t.m = mutant_parse(b->p.a, &b->p.d, text.s);
 	return t;
 }
 
-static void run(struct bench *b, const struct mutant *x)
+static void run(struct bench *b, const struct broken *x)
 {
 	struct vf_text t[LINKS], broken;
 	const char *wrong = NULL;
@@ -106,7 +88,7 @@ static void run(struct bench *b, const struct mutant *x)
 		struct ptx_module *m = (struct ptx_module *)(uintptr_t)broken.m;
 
 		if (!m || !apply(m->fn, x->harm)) {
-			report(b, x->name, "the pattern is not in the text any more", "");
+			tap_say(b->tap, x->name, "the pattern is not in the text any more", "");
 			return;
 		}
 		t[x->link] = text_of(b, m);
@@ -121,7 +103,7 @@ static void run(struct bench *b, const struct mutant *x)
 		wrong = "verify passes it";
 	else if (!r.failure.kernel || strcmp(r.failure.kernel, links[x->link]) != 0)
 		wrong = "the report names another kernel";
-	report(b, x->name, wrong, text.s);
+	tap_say(b->tap, x->name, wrong, text.s);
 }
 
 static const struct pipe_kernel *find(const struct pipe *p, const char *name)
@@ -161,7 +143,7 @@ static const char *prepare(struct bench *b)
 	return vf_chain_new(vk, LINKS, &o, b->p.a, &b->d, &error) == ST_OK ? NULL : error;
 }
 
-int main(int argc, char **argv)
+void run_chain(const char *spec, struct tap *tap)
 {
 	struct fe_set set = {"hidden", "1024"};
 	struct arena arena;
@@ -169,31 +151,25 @@ int main(int argc, char **argv)
 	                    .arena = &arena,
 	                    .tp = 4,
 	                    .sum = -1,
-	                    .protocol = CG_MM_TWOSHOT};
-	struct bench b = {.test = 0};
+	                    .protocol = CG_MM_TWOSHOT,
+	                    .spec = spec,
+	                    .set = &set,
+	                    .nset = 1,
+	                    .target = cg_target_by_name("sm_90")};
+	struct bench b = {.tap = tap};
 	const char *error;
 
-	if (argc != 2) {
-		fputs("usage: chain SPEC\n", stderr);
-		return 2;
-	}
 	arena_init(&arena, 0);
 	if (setjmp(arena.oom)) {
 		puts("Bail out! out of memory");
-		return 1;
+		exit(1);
 	}
-	args.spec = argv[1];
-	args.set = &set;
-	args.nset = 1;
-	args.target = cg_target_by_name("sm_90");
 	pipe_init(&b.p, &arena, &args);
 	error = prepare(&b);
 	if (error)
-		report(&b, "the chain is prepared", error, "");
+		tap_say(tap, "the chain is prepared", error, "");
 	for (size_t i = 0; !error && i < sizeof mutants / sizeof *mutants; i++)
 		run(&b, &mutants[i]);
 	vf_data_free(b.d);
-	printf("1..%u\n", b.test);
 	arena_free(&arena);
-	return b.failed != 0;
 }

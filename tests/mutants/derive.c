@@ -1,113 +1,177 @@
 /*
  * Mutants derived from the PTX of every protocol, one change each:
  *
- *	drop     a fence, barrier, wait, trigger, or a strong or unvectored store is gone
+ *	drop     a fence, barrier, wait, trigger, a strong or unvectored store, or a loop's way back is gone
  *	order    a release or acquire becomes relaxed, a relaxed access weak
- *	scope    .sys becomes .gpu
+ *	scope    .sys becomes .gpu, the CTA's barrier the warp's
  *	plus     an integer in the instruction is one more: epochs, slots, counts, buffers, sizes
  *	minus    one less
  *
  * Copies that unrolling made of an instruction are one: the first and the last of them stand for
- * all.  Each mutant must be found, with weak memory or without, or be in equivalent.def with the
- * reason why nothing can find it.
- *
- *	derive SPEC [PROTOCOL [NUMBER]]    a line of TAP for each
- *	derive SPEC --table                the table of doc/mutants.md
+ * all.  Each mutant must be found, or be in equivalent.def with the reason why nothing can find it:
+ * by verify (several shapes, weak memory in every other schedule), by what ranks leave behind when
+ * one lapses (lapse.c), or by lint.
  */
 #include "tests/mutants/derive.h"
+#include "lint/lint.h"
+#include "tests/mutants/mutants.h"
 #include "tools/pipeline.h"
-#include "tools/verify.h"
+#include "tools/verify_priv.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-struct equivalent {
-	const char *protocol, *op, *text, *why;
+static const struct kind {
+	const char *name, *spec;
+	enum cg_protocol protocol;
+	enum cg_order order;
+	enum cg_pdl pdl;
+	bool sync; /* the rest is as in the kernel of order formal */
+} kinds[] = {
+        {"push", NULL, CG_PUSH, CG_FORMAL, CG_PDL_NONE, false},
+        {"mm-push", NULL, CG_MM_PUSH, CG_FORMAL, CG_PDL_NONE, false},
+        {"p2p-twoshot", NULL, CG_P2P_TWOSHOT, CG_FORMAL, CG_PDL_NONE, false},
+        {"mm-twoshot", NULL, CG_MM_TWOSHOT, CG_FORMAL, CG_PDL_NONE, false},
+        {"mm-oneshot", "tests/mutants/oneshot.plait", CG_MM_ONESHOT, CG_FORMAL, CG_PDL_NONE, false},
+        {"p2p-bulk", NULL, CG_P2P_BULK, CG_FORMAL, CG_PDL_NONE, false},
+        {"mm-twoshot-pdl", NULL, CG_MM_TWOSHOT, CG_FORMAL, CG_PDL_EARLY, true},
+        {"push-pdl", NULL, CG_PUSH, CG_FORMAL, CG_PDL_EARLY, true},
+        {"p2p-bulk-pdl", NULL, CG_P2P_BULK, CG_FORMAL, CG_PDL_EARLY, true},
+        {"mm-twoshot-strict", NULL, CG_MM_TWOSHOT, CG_STRICT, CG_PDL_NONE, true},
+        {"mm-twoshot-hw", NULL, CG_MM_TWOSHOT, CG_HW, CG_PDL_NONE, true},
 };
+enum { NKINDS = sizeof kinds / sizeof *kinds };
 
-static const struct equivalent equivalents[] = {
-#define EQUIVALENT(protocol, op, text, why) {protocol, op, text, why},
-#include "tests/mutants/equivalent.def"
-#undef EQUIVALENT
-        {NULL, NULL, NULL, NULL},
+/* What is run, in this order, until something is wrong. */
+static const struct shape {
+	int64_t tokens[6];
+	unsigned ntokens, launches, schedules, ctas;
+	const char *kinds; /* NULL: all */
+} shapes[] = {
+        {{2, 5, 1, 4}, 4, 6, 10, 0, NULL},
+        {{31, 4}, 2, 2, 4, 0, "mm-twoshot p2p-twoshot mm-oneshot"},
+        {{122}, 1, 2, 4, 1, "p2p-bulk p2p-bulk-pdl"},
 };
-
-static struct fe_set set = {"hidden", "1024"};
+enum { NSHAPES = sizeof shapes / sizeof *shapes };
 
 struct bench {
-	struct arena arena;
+	struct arena arena; /* of one kind */
 	struct pipe p;
 	struct args args;
-	struct vf_data *d;
-	const char *text, *protocol;
+	const struct kind *kind;
+	struct vf_data *d[NSHAPES];
+	const char *text;
+	const struct derive_names *names;
 	const char *lapses; /* what the text as it is leaves */
-	unsigned test, failed, killed, equal;
-	long only; /* number of one mutant; -1: all */
-	bool table;
+	unsigned lint;
+	struct tap *tap;
+	struct derive_table *table;
+	const struct derive_choice *choice;
 };
 
-static struct ptx_module *parse(struct bench *b, struct arena *a, struct diags *d, const char *text)
-{
-	struct source *s = diags_add_source(d, "mutant", text, strlen(text));
+/* ---- looking for it ---- */
 
-	(void)b;
-	return s ? ptx_parse(a, d, s) : NULL;
-}
-
-static const struct equivalent *equivalent_of(const struct bench *b, const char *op,
-                                              const char *line)
-{
-	for (const struct equivalent *e = equivalents; e->protocol; e++)
-		if ((!strcmp(e->protocol, "*") || strstr(e->protocol, b->protocol)) &&
-		    (!strcmp(e->op, "*") || strstr(e->op, op)) && strstr(line, e->text))
-			return e;
-	return NULL;
-}
-
-/* What found it: the check's name, or the kind of failure. */
-static const char *killer(const struct vf_failure *f, char *buf, size_t n)
+/* The check's name, or the kind of failure. */
+static const char *killer(const struct vf_failure *f, struct arena *a)
 {
 	const char *colon = f->kind == VF_FINDING && f->text ? strchr(f->text, ':') : NULL;
 
-	if (!colon)
-		return vf_kind_name[f->kind];
-	snprintf(buf, n, "%.*s", (int)(colon - f->text), f->text);
-	return buf;
+	return colon ? arena_strndup(a, f->text, (size_t)(colon - f->text)) : vf_kind_name[f->kind];
 }
 
-static void tell(struct bench *b, const struct derived *x, const char *line, const char *found,
-                 const struct equivalent *e)
+/* By verify; NULL: nothing. */
+static const char *verify(struct bench *b, const struct ptx_module *m, const char *text,
+                          struct arena *a)
 {
-	const bool bad = !found && !e;
+	struct strbuf report;
+	struct vf_result r;
 
-	b->test++;
-	b->failed += bad;
-	b->killed += found != NULL;
-	b->equal += !found && e;
-	if (b->table)
-		printf("| %s | %s | `%s` | %s |\n", b->protocol, derive_name[x->op], line,
-		       found ? found
-		       : e   ? e->why
-		             : "**not found**");
-	else
-		printf("%sok %u - %s %u %s: %s (%s)\n", bad ? "not " : "", b->test, b->protocol,
-		       x->number, derive_name[x->op], line,
-		       found ? found
-		       : e   ? e->why
-		             : "nothing finds it");
-	fflush(stdout);
+	for (unsigned i = 0; i < NSHAPES; i++) {
+		if (!b->d[i])
+			continue;
+		vf_run(b->d[i], m, text, a, &r);
+		if (r.failure.kind == VF_GOOD)
+			continue;
+		if (b->choice->number) {
+			strbuf_init(&report, a);
+			vf_print_failure(&r.failure, b->args.spec, &report);
+			fputs(report.s, stderr);
+		}
+		return killer(&r.failure, a);
+	}
+	return NULL;
 }
 
-static bool run_one(struct bench *b, const struct derived *x)
+static void set_weak(struct bench *b, bool weak)
 {
-	static struct arena a;
-	static struct diags d;
+	for (unsigned i = 0; i < NSHAPES; i++)
+		if (b->d[i])
+			b->d[i]->o.weak = weak;
+}
+
+static enum sim_races level(const struct kind *k)
+{
+	return k->order == CG_HW       ? SIM_RACES_HW
+	       : k->order == CG_STRICT ? SIM_RACES_STRICT
+	                               : SIM_RACES_FORMAL;
+}
+
+static unsigned lint_errors(struct arena *a, const char *text)
+{
+	struct diags d;
+	struct source *s;
+	const struct ptx_module *m;
+
+	diags_init(&d, a);
+	s = diags_add_source(&d, "mutant", text, strlen(text));
+	m = s ? ptx_parse_any(a, &d, s) : NULL;
+	return m ? lint_module(m, a, &d) : 0;
+}
+
+/* What finds the mutant; NULL: nothing. */
+static const char *look(struct bench *b, const struct ptx_module *m, const char *text,
+                        struct arena *a)
+{
+	const char *found = verify(b, m, text, a), *lapses;
+
+	if (found && strcmp(found, "race") != 0) {
+		set_weak(b, false);
+		if (!verify(b, m, text, a))
+			found = arena_printf(a, "weak memory: %s", found);
+		set_weak(b, true);
+	}
+	if (found)
+		return found;
+	lapses = derive_lapses(b->p.kernel[0].k, m, level(b->kind), a);
+	if (strcmp(lapses, b->lapses) != 0) {
+		if (b->choice->number)
+			fprintf(stderr, "--- was\n%s--- is\n%s", b->lapses, lapses);
+		return "a lapsing rank";
+	}
+	return lint_errors(a, text) > b->lint ? "lint" : NULL;
+}
+
+static void note(struct bench *b, const struct derived *x, const char *line, const char *found)
+{
+	const bool equal = derive_table_add(b->table, b->kind->name, x->op, line, found);
+	char name[300];
+
+	snprintf(name, sizeof name, "%s %u %s: %s (%s)", b->kind->name, x->number,
+	         derive_name[x->op], line,
+	         found   ? found
+	         : equal ? "equivalent"
+	                 : "nothing finds it");
+	tap_say(b->tap, name, found || equal ? NULL : "neither found nor argued to be equivalent",
+	        "");
+}
+
+static void run_one(struct bench *b, const struct derived *x)
+{
+	struct arena a;
 	struct ptx_module *m;
 	struct strbuf text;
-	struct vf_result r;
-	char line[200], name[64];
-	const char *found;
+	struct diags d;
+	const char *line;
 
 	arena_init(&a, 0);
 	if (setjmp(a.oom)) {
@@ -115,139 +179,163 @@ static bool run_one(struct bench *b, const struct derived *x)
 		exit(1);
 	}
 	diags_init(&d, &a);
-	m = parse(b, &a, &d, b->text);
-	derive_line(m->fn, x, line, sizeof line);
+	m = mutant_parse(&a, &d, b->text);
+	line = derive_line(&a, m->fn, b->names, x->at);
 	derive_apply(m->fn, x);
+	if (x->op != DERIVE_DROP)
+		line = arena_printf(&a, "%s => %s", line, derive_line(&a, m->fn, b->names, x->at));
 	strbuf_init(&text, &a);
 	ptx_print(m, &text);
-	m = parse(b, &a, &d, text.s);
-	if (!m) {
-		arena_free(&a);
-		return false;
-	}
-	vf_run(b->d, m, text.s, &a, &r);
-	found = r.failure.kind == VF_GOOD ? NULL : killer(&r.failure, name, sizeof name);
-	if (!found && !b->args.pdl &&
-	    strcmp(derive_lapses(b->p.kernel[0].k, m, &a), b->lapses) != 0)
-		found = "abort record";
-	if (found && b->only >= 0) {
-		strbuf_init(&text, &a);
-		vf_print_failure(&r.failure, b->args.spec, &text);
-		fputs(text.s, stderr);
-	}
-	tell(b, x, line, found, found ? NULL : equivalent_of(b, derive_name[x->op], line));
+	m = mutant_parse(&a, &d, text.s);
+	note(b, x, line, m ? look(b, m, text.s, &a) : "PTX verifier");
 	arena_free(&a);
-	return true;
 }
 
-/* The kernel by this protocol, small, and its reference. */
-static bool prepare(struct bench *b, enum cg_protocol protocol, enum cg_pdl pdl)
+/* ---- one kind of kernel ---- */
+
+static bool data_of(struct bench *b, unsigned i)
 {
-	static const int64_t many[] = {4, 31},
-	                     few[] = {2, 5}; /* all of a pipeline; every rank's rows */
-	const bool push = cg_protocol_info[protocol].rows == CG_ROWS_ALL;
+	static struct vf_kernel vk;
+	const struct pipe_kernel *k = &b->p.kernel[0];
+	const struct shape *s = &shapes[i];
 	const struct vf_options o = {.tp = 3,
-	                             .tokens = push ? few : many,
-	                             .ntokens = 2,
-	                             .launches = 3,
-	                             .schedules = 10,
-	                             .ctas = 0,
+	                             .tokens = s->tokens,
+	                             .ntokens = s->ntokens,
+	                             .launches = s->launches,
+	                             .schedules = s->schedules,
+	                             .ctas = s->ctas,
 	                             .sum = -1,
 	                             .weak = true,
 	                             .threads = 1};
-	static struct vf_kernel vk;
-	struct strbuf text;
 	const char *error = "";
-	struct vf_result r;
-	struct diags *d = &b->p.d;
 
-	set.value = push ? "512" : "1024";
-	b->args.protocol = protocol;
-	b->args.pdl = pdl;
-	pipe_init(&b->p, &b->arena, &b->args);
-	strbuf_init(&text, &b->arena);
-	if (pipe_all(&b->p) != ST_OK)
-		return false;
-	ptx_print(b->p.kernel[0].k->module, &text);
-	b->text = text.s;
-	vk = (struct vf_kernel){.f = b->p.kernel[0].f,
-	                        .k = b->p.kernel[0].k,
-	                        .rows = b->p.kernel[0].rows,
-	                        .places = d};
-	if (vf_data_new(&vk, &o, &b->arena, &b->d, &error) != ST_OK) {
-		printf("# %s\n", error);
-		return false;
-	}
-	vf_run(b->d, parse(b, &b->arena, d, b->text), b->text, &b->arena, &r);
-	b->lapses = derive_lapses(b->p.kernel[0].k, parse(b, &b->arena, d, b->text), &b->arena);
-	if (b->only >= 0)
-		fputs(b->lapses, stderr);
-	if (r.failure.kind == VF_GOOD)
+	vk = (struct vf_kernel){.f = k->f, .k = k->k, .rows = k->rows, .places = &b->p.d};
+	if (s->kinds && !derive_has_word(s->kinds, b->kind->name))
 		return true;
-	strbuf_init(&text, &b->arena);
-	vf_print_failure(&r.failure, b->args.spec, &text);
-	fputs(text.s, stderr);
+	if (vf_data_new(&vk, &o, &b->arena, &b->d[i], &error) == ST_OK)
+		return true;
+	printf("# %s\n", error);
 	return false;
 }
 
-static bool run_protocol(struct bench *b, enum cg_protocol protocol, enum cg_pdl pdl)
-{
-	static char name[64];
-	struct derived *list;
-	struct ptx_module *m;
-	unsigned n;
+static struct fe_set set = {"hidden", "1024"};
 
-	snprintf(name, sizeof name, "%s%s", cg_protocol_name(protocol), pdl ? " pdl" : "");
-	b->protocol = name;
-	if (!prepare(b, protocol, pdl)) {
-		printf("not ok %u - %s: the text as it was is good\n", ++b->test, name);
-		b->failed++;
+/* The kernel, small, and its references; and that it is good. */
+static bool prepare(struct bench *b, const char *spec)
+{
+	struct ptx_module *m;
+	struct strbuf text;
+
+	b->args = (struct args){.command = CMD_VERIFY,
+	                        .arena = &b->arena,
+	                        .tp = 3,
+	                        .kernel = "add_norm",
+	                        .spec = b->kind->spec ? b->kind->spec : spec,
+	                        .set = &set,
+	                        .nset = 1,
+	                        .protocol = b->kind->protocol,
+	                        .order = b->kind->order,
+	                        .pdl = b->kind->pdl,
+	                        .target = cg_target_by_name("sm_90")};
+	pipe_init(&b->p, &b->arena, &b->args);
+	strbuf_init(&text, &b->arena);
+	if (pipe_all(&b->p) != ST_OK) {
+		diags_render(&b->p.d, DIAG_WARNING, &text);
+		fputs(text.s, stderr);
 		return false;
 	}
-	m = parse(b, &b->arena, &b->p.d, b->text);
-	list = derive_all(&b->arena, m->fn, &n);
-	for (unsigned i = 0; i < n; i++)
-		if (b->only < 0 || b->only == (long)list[i].number)
-			run_one(b, &list[i]);
-	vf_data_free(b->d);
-	return true;
+	ptx_print(b->p.kernel[0].k->module, &text);
+	b->text = text.s;
+	for (unsigned i = 0; i < NSHAPES; i++)
+		if (!data_of(b, i))
+			return false;
+	m = mutant_parse(&b->arena, &b->p.d, b->text);
+	b->names = derive_names_new(&b->arena, m->fn);
+	b->lapses = derive_lapses(b->p.kernel[0].k, m, level(b->kind), &b->arena);
+	b->lint = lint_errors(&b->arena, b->text);
+	if (strstr(b->lapses, "seed ")) {
+		fputs(b->lapses, stderr);
+		return false;
+	}
+	return !verify(b, m, b->text, &b->arena);
 }
 
-int main(int argc, char **argv)
+static void run_kind(struct bench *b, const struct kind *k, const char *spec)
 {
-	static const enum cg_protocol all[] = {CG_MM_TWOSHOT,  CG_MM_ONESHOT, CG_MM_PUSH,
-	                                       CG_P2P_TWOSHOT, CG_P2P_BULK,   CG_PUSH};
-	static struct bench b;
-	const char *only;
+	const struct derive_choice *c = b->choice;
+	struct derived *list;
+	unsigned n;
 
-	if (argc < 2 || argc > 4) {
-		fputs("usage: derive SPEC [PROTOCOL [NUMBER] | --table]\n", stderr);
-		return 2;
-	}
-	arena_init(&b.arena, 0);
-	if (setjmp(b.arena.oom)) {
+	b->kind = k;
+	arena_init(&b->arena, 0);
+	if (setjmp(b->arena.oom)) {
 		puts("Bail out! out of memory");
-		return 1;
+		exit(1);
 	}
-	b.args = (struct args){.command = CMD_VERIFY,
-	                       .arena = &b.arena,
-	                       .tp = 3,
-	                       .kernel = "add_norm",
-	                       .spec = argv[1],
-	                       .set = &set,
-	                       .nset = 1,
-	                       .target = cg_target_by_name("sm_90")};
-	b.only = argc > 3 ? atol(argv[3]) : -1;
-	b.table = argc > 2 && !strcmp(argv[2], "--table");
-	only = argc > 2 && !b.table ? argv[2] : NULL;
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		if (!only || !strcmp(only, cg_protocol_name(all[i])))
-			run_protocol(&b, all[i], CG_PDL_NONE);
-	if (!only || !strcmp(only, "pdl"))
-		run_protocol(&b, CG_MM_TWOSHOT, CG_PDL_EARLY);
-	if (!b.table)
-		printf("1..%u\n# %u found, %u equivalent, %u not found\n", b.test, b.killed,
-		       b.equal, b.failed);
-	arena_free(&b.arena);
-	return b.failed != 0;
+	if (prepare(b, spec)) {
+		list = derive_all(&b->arena, mutant_parse(&b->arena, &b->p.d, b->text)->fn, k->sync,
+		                  &n);
+		for (unsigned i = 0; i < n; i++)
+			if (c->number ? list[i].number == c->number
+			              : list[i].number % c->every == 1 % c->every)
+				run_one(b, &list[i]);
+	} else {
+		tap_say(b->tap, k->name, "the text as it was is not good", "");
+	}
+	for (unsigned i = 0; i < NSHAPES; i++) {
+		vf_data_free(b->d[i]);
+		b->d[i] = NULL;
+	}
+	arena_free(&b->arena);
+}
+
+/* The table is that of the file, or becomes it. */
+static void compare(struct bench *b, struct arena *a)
+{
+	const struct derive_choice *c = b->choice;
+	struct strbuf want;
+	char *have;
+	size_t n;
+	FILE *f;
+
+	strbuf_init(&want, a);
+	derive_table_print(b->table, &want);
+	if (c->update) {
+		f = fopen(c->table, "w");
+		if (!f || fwrite(want.s, 1, want.n, f) != want.n || fclose(f))
+			tap_say(b->tap, c->table, "cannot be written", "");
+		return;
+	}
+	have = arena_alloc(a, want.n + 2);
+	f = fopen(c->table, "r");
+	n = f ? fread(have, 1, want.n + 1, f) : 0;
+	tap_say(b->tap, c->table,
+	        n == want.n && !memcmp(have, want.s, n)
+	                ? NULL
+	                : "it has another table: mutants SPEC table FILE --update, and look at it",
+	        "");
+	if (f)
+		fclose(f);
+}
+
+void run_derived(const char *spec, const struct derive_choice *choice, struct tap *tap)
+{
+	struct bench *b = calloc(1, sizeof *b);
+	struct arena a;
+
+	arena_init(&a, 0);
+	if (!b || setjmp(a.oom)) {
+		puts("Bail out! out of memory");
+		exit(1);
+	}
+	b->tap = tap;
+	b->choice = choice;
+	b->table = derive_table_new(&a);
+	for (unsigned i = 0; i < NKINDS; i++)
+		if (!choice->kind || !strcmp(choice->kind, kinds[i].name))
+			run_kind(b, &kinds[i], spec);
+	if (choice->table)
+		compare(b, &a);
+	arena_free(&a);
+	free(b);
 }

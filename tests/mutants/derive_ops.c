@@ -1,6 +1,6 @@
 /* Where a kernel's PTX can be changed, and the changes. */
 #include "tests/mutants/derive.h"
-#include <stdio.h>
+#include "tests/mutants/mutants.h"
 #include <string.h>
 
 enum { MOST = 512, COPIES = 2 };
@@ -107,7 +107,24 @@ static bool one_of_many(const struct ptx_fn *f, uint32_t at, unsigned *first)
 	return before >= COPIES - 1 && after > 0;
 }
 
-struct derived *derive_all(struct arena *a, const struct ptx_fn *f, unsigned *n)
+/* A loop does not go round again. */
+static bool is_back(const struct ptx_fn *f, uint32_t at)
+{
+	const struct ptx_insn *i = &f->insn[at];
+
+	return i->op == PTX_bra && i->o[0].kind == PTX_LAB && i->o[0].reg[0] < f->nlabel &&
+	       f->label[i->o[0].reg[0]].at <= at;
+}
+
+/* It orders, or publishes and waits, and does not belong to the record of a failure. */
+static bool synchronises(const struct ptx_insn *i)
+{
+	const bool memory = i->op == PTX_ld || i->op == PTX_mm_ld || stores(i);
+
+	return memory ? strong(i) && !(i->op == PTX_st && i->type == PTX_T_u32) : can_drop(i);
+}
+
+struct derived *derive_all(struct arena *a, const struct ptx_fn *f, bool sync, unsigned *n)
 {
 	struct derived *list = arena_news(a, struct derived, MOST);
 	unsigned before;
@@ -117,15 +134,15 @@ struct derived *derive_all(struct arena *a, const struct ptx_fn *f, unsigned *n)
 	for (uint32_t at = 0; at < f->ninsn && *n + 8 < MOST; at++) {
 		const struct ptx_insn *i = &f->insn[at];
 
-		if (one_of_many(f, at, &before))
+		if (one_of_many(f, at, &before) || (sync && !synchronises(i)))
 			continue;
-		if (can_drop(i))
+		if (can_drop(i) || (!sync && is_back(f, at)))
 			list[(*n)++] = (struct derived){DERIVE_DROP, at, 0, 0};
 		if (weaker_order(i, &to))
 			list[(*n)++] = (struct derived){DERIVE_ORDER, at, 0, 0};
-		if (i->mod.scope == PTX_SYS && i->mod.order > PTX_WEAK)
+		if ((i->mod.scope == PTX_SYS && i->mod.order > PTX_WEAK) || i->op == PTX_bar_sync)
 			list[(*n)++] = (struct derived){DERIVE_SCOPE, at, 0, 0};
-		for (unsigned k = 0; !before && k < i->nopnd && *n + 2 < MOST; k++) {
+		for (unsigned k = 0; !sync && !before && k < i->nopnd && *n + 2 < MOST; k++) {
 			if (!has_imm(i, k))
 				continue;
 			list[(*n)++] = (struct derived){DERIVE_PLUS, at, k, 0};
@@ -138,26 +155,6 @@ struct derived *derive_all(struct arena *a, const struct ptx_fn *f, unsigned *n)
 	return list;
 }
 
-void derive_line(const struct ptx_fn *f, const struct derived *x, char *buf, size_t n)
-{
-	struct strbuf b;
-	char *p;
-
-	strbuf_init(&b, f->module->arena);
-	ptx_print_insn(f, &f->insn[x->at], &b);
-	p = strstr(b.s, "  //");
-	snprintf(buf, n, "%.*s", p ? (int)(p - b.s) : (int)strlen(b.s), b.s);
-}
-
-static void drop(struct ptx_fn *f, uint32_t at)
-{
-	memmove(&f->insn[at], &f->insn[at + 1], (f->ninsn - at - 1) * sizeof *f->insn);
-	f->ninsn--;
-	for (uint32_t k = 0; k < f->nlabel; k++)
-		if (f->label[k].at != UINT32_MAX && f->label[k].at > at)
-			f->label[k].at--;
-}
-
 void derive_apply(struct ptx_fn *f, const struct derived *x)
 {
 	struct ptx_insn *i = &f->insn[x->at];
@@ -166,7 +163,7 @@ void derive_apply(struct ptx_fn *f, const struct derived *x)
 
 	switch (x->op) {
 	case DERIVE_DROP:
-		drop(f, x->at);
+		mutant_drop(f, x->at);
 		break;
 	case DERIVE_ORDER:
 		if (weaker_order(i, &to)) {
@@ -176,7 +173,12 @@ void derive_apply(struct ptx_fn *f, const struct derived *x)
 		}
 		break;
 	case DERIVE_SCOPE:
-		i->mod.scope = PTX_GPU;
+		if (i->op == PTX_bar_sync) {
+			i->op = PTX_bar_warp;
+			i->o[0] = ptx_imm(-1);
+		} else {
+			i->mod.scope = PTX_GPU;
+		}
 		break;
 	case DERIVE_PLUS: /* of an address: the next word */
 		o->imm += o->kind == PTX_MEM ? (ptx_type_info[i->type].bits + 7) / 8 : 1;

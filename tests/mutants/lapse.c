@@ -6,9 +6,33 @@
 #include "tools/verify_priv.h"
 #include <string.h>
 
-enum { RANKS = 3, ABSENT = 1, ROWS = 6 };
+enum { RANKS = 3, ABSENT = 1, ROWS = 6, CTAS = 2, LIMIT = 1000000, SEEDS = 2 };
 
-enum lapse { SILENT, NO_LIMIT, OTHER_ROWS, GONE, CHANGED, SICK, MANY_ROWS, NLAPSES };
+/* What one rank does, and what limits the others have. */
+enum {
+	PRESENT = 1,
+	ENTERED = 2,
+	OTHER_EXIT = 4,
+	SICK = 8,
+	ALL_MANY = 16,
+	NO_LIMIT = 32,
+	PATIENT = 64,
+	OTHER_ROWS = 128
+};
+static const unsigned lapses[] = {
+        0,
+        NO_LIMIT,
+        PATIENT,
+        PRESENT | OTHER_ROWS,
+        ENTERED,
+        ENTERED | NO_LIMIT,
+        ENTERED | PATIENT,
+        ENTERED | OTHER_EXIT,
+        SICK,
+        PRESENT | ALL_MANY,
+        PRESENT | ALL_MANY | SICK,
+};
+enum { NLAPSES = sizeof lapses / sizeof *lapses };
 
 struct world {
 	struct sim *sim;
@@ -17,7 +41,14 @@ struct world {
 	struct sim_symmetric *at;
 	uint64_t *bytes;
 	struct arena *a;
+	enum sim_races races;
+	uint32_t kernel, tag; /* of the others, as they wrote it */
 };
+
+static int set_of(const struct world *w)
+{
+	return cg_push_set(w->k->plan.protocol);
+}
 
 static void make_buffers(struct world *w)
 {
@@ -40,15 +71,33 @@ static void make_buffers(struct world *w)
 	}
 }
 
-/* The lost rank's arrivals, as the first rank's are. */
+/* The lost rank's arrivals, or its header. */
 static void arrive(struct world *w, uint32_t epoch, uint32_t tag)
 {
-	const uint64_t word = epoch | (uint64_t)tag << 32;
+	const uint64_t word = epoch | (uint64_t)tag << 32, header = (uint64_t)tag << 32;
 
-	for (unsigned r = 0; r < RANKS; r++)
-		sim_write(w->sim,
-		          w->mem.ws.uc[r] + offsetof(struct cg_workspace, slot) + ABSENT * 8, &word,
+	for (unsigned r = 0; r < RANKS; r++) {
+		for (unsigned c = 0; c < CTAS; c++)
+			sim_write(w->sim,
+			          w->mem.ws.uc[r] + offsetof(struct cg_workspace, slot) +
+			                  (c * CG_MAX_RANKS + ABSENT) * 8,
+			          &word, 8);
+		if (set_of(w) >= 0)
+			sim_write(w->sim, w->mem.xchg[set_of(w)].uc[r] + ABSENT * 8, &header, 8);
+	}
+}
+
+/* How long each rank waits: by default, the last one for ever. */
+static void set_limits(struct world *w, unsigned lapse)
+{
+	for (unsigned r = 0; r < RANKS; r++) {
+		const uint64_t ns = lapse & NO_LIMIT                    ? 0
+		                    : lapse & PATIENT && r == RANKS - 1 ? (uint64_t)1 << 60
+		                                                        : LIMIT;
+
+		sim_write(w->sim, w->mem.ws.uc[r] + offsetof(struct cg_workspace, limit_ns), &ns,
 		          8);
+	}
 }
 
 /* Another rank has given up already. */
@@ -82,6 +131,54 @@ static uint64_t hash(struct world *w, uint64_t addr, uint64_t n)
 	return h;
 }
 
+static void describe_rank(struct world *w, unsigned r, struct strbuf *b)
+{
+	struct cg_workspace ws;
+	const struct cg_ws_record *x = &ws.record;
+
+	sim_read(w->sim, w->mem.ws.uc[r], &ws, sizeof ws);
+	strbuf_printf(b, "%u: %u kind %u kernel %x rank %u cta %u phase %u peer %u ", r, ws.abort,
+	              x->kind, x->kernel, x->rank, x->cta, x->phase, x->peer);
+	strbuf_printf(b, "expected %llx seen %llx reserved %u ", (unsigned long long)x->expected,
+	              (unsigned long long)x->seen, ws.reserved);
+	for (unsigned i = 0; i < CG_NPUSH; i++)
+		strbuf_printf(b, "push %u %u %llu ", ws.push[i].phase, ws.push[i].done,
+		              (unsigned long long)ws.push[i].dirty);
+	for (unsigned c = 0; c < CTAS + 1; c++)
+		strbuf_printf(b, "epoch %u ", ws.epoch[c]);
+	for (unsigned p = 0; p < w->k->nparam; p++)
+		strbuf_printf(b, " %llx", (unsigned long long)hash(w, w->at[p].uc[r], w->bytes[p]));
+	strbuf_puts(b, "\n");
+	if (!r) {
+		w->kernel = x->kernel;
+		w->tag = x->kernel ^ ROWS;
+	}
+}
+
+/*
+ * Whatever the schedule: there is no finding; all who waited stop in time, and at least one has noted
+ * what it found (who starts when a peer has given up already leaves at once).
+ */
+static const char *unsound(struct world *w, unsigned lapse)
+{
+	const struct sim_finding *f = sim_findings(w->sim);
+	bool noted = lapse & ALL_MANY;
+
+	if (f)
+		return sim_check_name[f->check];
+	if (lapse & PATIENT && sim_stats(w->sim).ns > (uint64_t)1 << 40)
+		return "late";
+	for (unsigned r = 0; r < RANKS; r++) {
+		struct cg_workspace ws;
+
+		sim_read(w->sim, w->mem.ws.uc[r], &ws, sizeof ws);
+		noted |= ws.record.kind == CG_WS_TIMEOUT || ws.record.kind == CG_WS_CONTRACT;
+		if ((!ws.abort && !(lapse & ALL_MANY)) || ws.reserved)
+			return "not told";
+	}
+	return noted ? NULL : "not noted";
+}
+
 static void describe(struct world *w, struct strbuf *b)
 {
 	const struct sim_finding *f = sim_findings(w->sim);
@@ -89,72 +186,78 @@ static void describe(struct world *w, struct strbuf *b)
 
 	if (f)
 		strbuf_printf(b, "%s\n", sim_check_name[f->check]);
-	strbuf_puts(b, ns > 1000000000u ? "late\n" : "soon\n");
-	for (unsigned r = 0; r < RANKS; r++) {
-		struct cg_workspace ws;
-		const struct cg_ws_record *x = &ws.record;
-
-		sim_read(w->sim, w->mem.ws.uc[r], &ws, sizeof ws);
-		strbuf_printf(b, "%u: %u kind %u kernel %x rank %u cta %u phase %u peer %u ", r,
-		              ws.abort, x->kind, x->kernel, x->rank, x->cta, x->phase, x->peer);
-		strbuf_printf(b, "expected %llx seen %llx epoch %u push %u %u", //
-		              (unsigned long long)x->expected, (unsigned long long)x->seen,
-		              ws.epoch[0], ws.push[0].phase, ws.push[1].phase);
-		for (unsigned p = 0; p < w->k->nparam; p++)
-			strbuf_printf(b, " %llx",
-			              (unsigned long long)hash(w, w->at[p].uc[r], w->bytes[p]));
-		strbuf_puts(b, "\n");
-	}
+	strbuf_puts(b, ns > (uint64_t)1 << 40 ? "never\n" : ns > 1000000000u ? "late\n" : "soon\n");
+	for (unsigned r = 0; r < RANKS; r++)
+		describe_rank(w, r, b);
 }
 
-static uint32_t run(struct world *w, const struct ptx_module *m, enum lapse lapse, uint32_t tag,
-                    struct strbuf *b)
+static void queue(struct world *w, const struct sim_kernel *s, unsigned r, unsigned lapse)
 {
-	const struct sim_options o = {
-	        .ranks = RANKS, .jump_time = true, .races = SIM_RACES_FORMAL, .max_steps = 2000000};
+	const uint64_t rows = lapse & ALL_MANY                    ? ROWS + 3
+	                      : r == ABSENT && lapse & OTHER_ROWS ? ROWS + 1
+	                                                          : ROWS;
+
+	if (r == ABSENT && !(lapse & PRESENT))
+		return;
+	sim_launch_dynamic(w->sim, r, 0, s, cg_grid(&w->k->plan, rows, CTAS), w->k->plan.threads,
+	                   w->k->plan.dynamic, vf_arguments(&w->mem, w->k, w->at, rows, r, w->a),
+	                   w->k->param_bytes);
+}
+
+/* Seed 0: round robin, and what is left is described; else whether it is sound. */
+static void run(struct world *w, const struct ptx_module *m, unsigned lapse, uint64_t seed,
+                struct strbuf *b)
+{
+	const struct sim_options o = {.ranks = RANKS,
+	                              .seed = seed,
+	                              .schedule = !seed      ? SIM_ROUND_ROBIN
+	                                          : seed % 2 ? SIM_PCT
+	                                                     : SIM_RANDOM,
+	                              .jump_time = true,
+	                              .races = w->races,
+	                              .max_steps = 2000000};
 	const struct sim_kernel *s;
-	uint64_t word = 0;
+	const char *wrong;
 
 	w->sim = sim_new(w->a, &o);
-	vf_memory_new(&w->mem, w->sim, RANKS, lapse == NO_LIMIT ? 0 : 1000000, &w->k, 1, ROWS + 2,
-	              w->a);
+	vf_memory_new(&w->mem, w->sim, RANKS, LIMIT, &w->k, 1, ROWS + 2, w->a);
 	make_buffers(w);
+	set_limits(w, lapse);
 	s = sim_load(w->sim, m, w->k->name);
-	if (lapse == GONE)
-		arrive(w, 1, tag);
-	if (lapse == CHANGED) /* past the entry, with something else at the exit */
-		arrive(w, 2, tag ^ 1);
-	if (lapse == SICK)
+	if (lapse & ENTERED)
+		arrive(w, 1, w->tag);
+	if (lapse & OTHER_EXIT) /* past the entry, with something else at the exit */
+		arrive(w, 2, w->tag ^ 1);
+	if (lapse & SICK)
 		fall_ill(w);
 	spoil(w);
-	for (unsigned r = 0; r < RANKS && s; r++) {
-		const uint64_t rows = lapse == MANY_ROWS                   ? ROWS + 3
-		                      : r == ABSENT && lapse == OTHER_ROWS ? ROWS + 1
-		                                                           : ROWS;
-
-		if (r == ABSENT && lapse != OTHER_ROWS && lapse != MANY_ROWS)
-			continue;
-		sim_launch_dynamic(w->sim, r, 0, s, 1, w->k->plan.threads, w->k->plan.dynamic,
-		                   vf_arguments(&w->mem, w->k, w->at, rows, r, w->a),
-		                   w->k->param_bytes);
-	}
+	for (unsigned r = 0; r < RANKS && s; r++)
+		queue(w, s, r, lapse);
 	sim_run(w->sim);
-	describe(w, b);
-	sim_read(w->sim, w->mem.ws.uc[0] + offsetof(struct cg_workspace, slot), &word, 8);
-	return (uint32_t)(word >> 32);
+	if (!seed) {
+		describe(w, b);
+		return;
+	}
+	wrong = unsound(w, lapse);
+	if (wrong)
+		strbuf_printf(b, "seed %u: %s\n", (unsigned)seed, wrong);
 }
 
-const char *derive_lapses(const struct cg_kernel *k, const struct ptx_module *m, struct arena *a)
+const char *derive_lapses(const struct cg_kernel *k, const struct ptx_module *m,
+                          enum sim_races races, struct arena *a)
 {
-	struct world w = {.k = k, .a = a};
+	struct world w = {.k = k, .a = a, .races = races};
 	struct strbuf b;
-	uint32_t tag = 0;
 
 	strbuf_init(&b, a);
 	for (unsigned l = 0; l < NLAPSES; l++) {
-		uint32_t t = run(&w, m, (enum lapse)l, tag, &b);
+		/* where it matters who is first; and all stop */
+		const bool many = !(lapses[l] & (SICK | NO_LIMIT));
 
-		tag = l == SILENT ? t : tag;
+		strbuf_printf(&b, "lapse %u\n", l);
+		run(&w, m, lapses[l], 0, &b);
+		for (unsigned seed = 1; seed <= SEEDS && many; seed++)
+			run(&w, m, lapses[l], seed, &b);
 	}
 	return b.s;
 }

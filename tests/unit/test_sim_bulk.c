@@ -127,6 +127,8 @@ static const struct mistake {
 	{SIM_PROXY,       "fence.acq_rel.sys;\nfence.proxy.async;", "fence.proxy.async;\nfence.acq_rel.sys;", "last acquire"},
 	{SIM_PROXY,       "fence.mbarrier_init.release.cluster;\nfence.acq_rel.sys;\nfence.proxy.async;", "fence.proxy.async.global;", "initialisation"},
 	{SIM_SHARED_RACE, "fence.proxy.async.shared::cta;\nbar.sync 0;", "fence.proxy.async.shared::cta;", "no barrier between"},
+	{SIM_SHARED_RACE, "ready:\n", "ready: setp.eq.u32 %p3, %r1, 1; @%p3 mbarrier.test_wait.parity.shared.b64 %p4, [%r11], 0;\n",
+	 "initialised it"}, /* another lane of the warp; an arrival is no barrier */
 	{SIM_DEADLOCK,    "[%r11], %r12;\ncp", "[%r11], 528;\ncp", "lacks 0 arrivals and 16 bytes"},
 };
 /* clang-format on */

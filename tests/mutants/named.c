@@ -1,16 +1,15 @@
 /*
- * Mutants: the PTX of llama3-70b's add_norm, by mm-twoshot and (bulk.c) p2p-bulk, broken on purpose in one place each.  verify must fail
- * on every one and name a line of the PTX (or, where the broken thing is a line that is gone, the
- * statement of the spec), and must pass the text as it was.  A pattern that is not found in the text
- * fails the test, so that it keeps up with code generation.
- *
- *	mutants SPEC [NAME]    a line of TAP for each
+ * Mutants written by hand: the PTX of llama3-70b's add_norm, by mm-twoshot and (bulk.c) p2p-bulk.
+ * verify must fail on every one and name a line of the PTX (or, where the broken thing is a line
+ * that is gone, the statement of the spec), and must pass the text as it was.  A pattern that is not
+ * found in the text fails the test, so that it keeps up with code generation.
  */
 #include "tests/mutants/mutants.h"
 #include "tools/pipeline.h"
 #include "tools/verify.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,17 +55,9 @@ static struct ptx_insn *before(struct ptx_fn *f, const struct ptx_insn *to, matc
 
 static bool drop(struct ptx_fn *f, struct ptx_insn *i)
 {
-	uint32_t at;
-
-	if (!i)
-		return false;
-	at = (uint32_t)(i - f->insn);
-	memmove(i, i + 1, (f->ninsn - at - 1) * sizeof *i);
-	f->ninsn--;
-	for (uint32_t k = 0; k < f->nlabel; k++)
-		if (f->label[k].at != UINT32_MAX && f->label[k].at > at)
-			f->label[k].at--;
-	return true;
+	if (i)
+		mutant_drop(f, (uint32_t)(i - f->insn));
+	return i != NULL;
 }
 
 /* Room for one instruction before `i`; it is a copy of *i until it is filled. */
@@ -425,36 +416,23 @@ static const struct mutant mutants[] = {
 struct bench {
 	struct pipe p;
 	struct vf_data *d;
-	const char *text, *kernel;
-	unsigned test, failed;
+	const char *text;
+	struct tap *tap;
 };
 
 static void report(struct bench *b, const char *name, const char *wrong, const char *more)
 {
-	b->test++;
-	b->failed += wrong != NULL;
-	printf("%sok %u - %s\n", wrong ? "not " : "", b->test, name);
-	if (wrong)
-		printf("# %s\n", wrong);
-	while (*more) {
-		size_t n = strcspn(more, "\n");
-
-		printf("# %.*s\n", (int)n, more);
-		more += n + (more[n] == '\n');
-	}
-	fflush(stdout);
+	tap_say(b->tap, name, wrong, more);
 }
 
-static struct ptx_module *parse(struct bench *b, const char *name, const char *text)
+static struct ptx_module *parse(struct bench *b, const char *text)
 {
-	struct source *s = diags_add_source(&b->p.d, name, text, strlen(text));
-
-	return s ? ptx_parse(b->p.a, &b->p.d, s) : NULL;
+	return mutant_parse(b->p.a, &b->p.d, text);
 }
 
 static void run_mutant(struct bench *b, const struct mutant *x)
 {
-	struct ptx_module *m = parse(b, "original", b->text);
+	struct ptx_module *m = parse(b, b->text);
 	const struct vf_failure *f;
 	struct vf_result r;
 	struct strbuf text;
@@ -465,7 +443,7 @@ static void run_mutant(struct bench *b, const struct mutant *x)
 	}
 	strbuf_init(&text, b->p.a);
 	ptx_print(m, &text);
-	m = parse(b, x->name, text.s);
+	m = parse(b, text.s);
 	if (!m || !strcmp(text.s, b->text)) {
 		report(b, x->name, m ? "it changes nothing" : "it does not parse", "");
 		return;
@@ -520,7 +498,7 @@ static bool prepare(struct bench *b)
 		report(b, "the reference evaluates", error, "");
 		return false;
 	}
-	vf_run(b->d, parse(b, "original", b->text), b->text, b->p.a, &r);
+	vf_run(b->d, parse(b, b->text), b->text, b->p.a, &r);
 	strbuf_init(&text, b->p.a);
 	if (r.failure.kind != VF_GOOD)
 		vf_print_failure(&r.failure, b->p.args->spec, &text);
@@ -553,29 +531,28 @@ static void wrong_pass(struct bench *b)
 	       found && strstr(error, "spoil") ? NULL : "it is not found", error);
 }
 
-int main(int argc, char **argv)
+void run_named(const char *spec, const char *only, struct tap *tap)
 {
 	struct fe_set set = {"hidden", "1024"};
 	struct arena arena;
-	struct args args = {.command = CMD_VERIFY, .arena = &arena, .tp = 4, .kernel = "add_norm"};
-	struct bench b = {.test = 0};
+	struct args args = {.command = CMD_VERIFY,
+	                    .arena = &arena,
+	                    .tp = 4,
+	                    .kernel = "add_norm",
+	                    .spec = spec,
+	                    .set = &set,
+	                    .nset = 1,
+	                    .target = cg_target_by_name("sm_90")};
+	struct bench b = {.tap = tap};
 
-	if (argc < 2 || argc > 3) {
-		fputs("usage: mutants SPEC [NAME]\n", stderr);
-		return 2;
-	}
 	arena_init(&arena, 0);
 	if (setjmp(arena.oom)) {
 		puts("Bail out! out of memory");
-		return 1;
+		exit(1);
 	}
-	args.spec = argv[1];
-	args.set = &set;
-	args.nset = 1;
-	args.target = cg_target_by_name("sm_90");
 	pipe_init(&b.p, &arena, &args);
 	if (prepare(&b))
-		run_all(&b, mutants, argc < 3 ? NULL : argv[2]);
+		run_all(&b, mutants, only);
 	if (b.d)
 		wrong_pass(&b);
 	vf_data_free(b.d);
@@ -583,9 +560,7 @@ int main(int argc, char **argv)
 	args.protocol = CG_P2P_BULK;
 	pipe_init(&b.p, &arena, &args);
 	if (prepare(&b))
-		run_all(&b, bulk_mutants, argc < 3 ? NULL : argv[2]);
+		run_all(&b, bulk_mutants, only);
 	vf_data_free(b.d);
-	printf("1..%u\n", b.test);
 	arena_free(&arena);
-	return b.failed != 0;
 }
