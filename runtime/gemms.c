@@ -1,0 +1,354 @@
+/* plait_gemms_*: what cuBLASLt chooses for a shape, remembered, and its launch. */
+#include "runtime/gemms.h"
+#include "runtime/comm.h"
+#include "support/hash.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS = 1024 };
+static const size_t room_bytes = (size_t)64 << 20;
+
+struct key {
+	int64_t m, n, k;
+	int32_t type, w_is_k_by_n, sm_target, zero;
+};
+
+/* A shape, and what was chosen for it; without `op` nothing was. */
+struct choice {
+	struct key key;
+	struct lt_op *op;
+	struct lt_layout *w, *x, *out;
+	struct lt_algo algo;
+	size_t bytes;
+	struct choice *next;
+};
+
+struct plait_gemms {
+	plait_comm *comm;
+	const struct rt_blaslt *lt;
+	struct rt_blaslt own;
+	struct lt_handle *handle[CG_MAX_RANKS]; /* [nlocal] */
+	cu_address room[CG_MAX_RANKS];
+	pthread_mutex_t lock; /* of the choices, and of comm->error */
+	struct choice *bucket[BUCKETS];
+};
+
+/* ---- choosing ---- */
+
+static void drop(const struct rt_blaslt *t, struct choice *c)
+{
+	if (c->op)
+		t->op_destroy(c->op);
+	if (c->w)
+		t->layout_destroy(c->w);
+	if (c->x)
+		t->layout_destroy(c->x);
+	if (c->out)
+		t->layout_destroy(c->out);
+	free(c);
+}
+
+/* cuBLASLt counts columns first: what is [rows, columns] here is columns x rows there, so out is w x,
+ * and the tile's rows are columns here. */
+static bool describe(const struct rt_blaslt *t, struct choice *c, struct rt_error *e)
+{
+	const struct key *k = &c->key;
+	const uint64_t m = (uint64_t)k->m, n = (uint64_t)k->n, depth = (uint64_t)k->k;
+	const int transpose = k->w_is_k_by_n ? LT_OP_N : LT_OP_T;
+
+	return RT_LT(t, e, op_create, &c->op, LT_COMPUTE_32F, LT_R_32F) &&
+	       RT_LT(t, e, op_set, c->op, LT_OP_TRANSA, &transpose, sizeof transpose) &&
+	       RT_LT(t, e, op_set, c->op, LT_OP_SM_COUNT_TARGET, &k->sm_target,
+	             sizeof k->sm_target) &&
+	       (k->w_is_k_by_n ? RT_LT(t, e, layout_create, &c->w, k->type, n, depth, k->n)
+	                       : RT_LT(t, e, layout_create, &c->w, k->type, depth, n, k->k)) &&
+	       RT_LT(t, e, layout_create, &c->x, k->type, depth, m, k->k) &&
+	       RT_LT(t, e, layout_create, &c->out, k->type, n, m, k->n);
+}
+
+static bool ask(const plait_gemms *g, struct choice *c, struct rt_error *e)
+{
+	const struct rt_blaslt *t = g->lt;
+	struct lt_found found = {0};
+	struct lt_wish *wish = NULL;
+	int n = 0;
+	bool good;
+
+	good = RT_LT(t, e, wish_create, &wish) &&
+	       RT_LT(t, e, wish_set, wish, LT_WISH_MAX_BYTES, &room_bytes, sizeof room_bytes) &&
+	       RT_LT(t, e, heuristic, g->handle[0], c->op, c->w, c->x, c->out, c->out, wish, 1,
+	             &found, &n);
+	if (wish)
+		t->wish_destroy(wish);
+	if (good && (n < 1 || found.status != LT_SUCCESS)) {
+		rt_fail(e, PLAIT_ENV, "cuBLASLt has no algorithm for a GEMM of %lld x %lld x %lld",
+		        (long long)c->key.m, (long long)c->key.n, (long long)c->key.k);
+		good = false;
+	}
+	c->algo = found.algo;
+	c->bytes = found.bytes;
+	return good;
+}
+
+/* The choice for a shape, made or remembered; NULL: e says why there is none.  With the lock. */
+static const struct choice *choice_of(plait_gemms *g, const struct key *key, struct rt_error *e)
+{
+	struct choice **at = &g->bucket[hash_bytes(HASH_INIT, key, sizeof *key) % BUCKETS], *c;
+	bool good;
+
+	for (c = *at; c; c = c->next)
+		if (!memcmp(&c->key, key, sizeof *key))
+			return c;
+	c = calloc(1, sizeof *c);
+	if (!c) {
+		rt_fail(e, PLAIT_NOMEM, "out of memory");
+		return NULL;
+	}
+	c->key = *key;
+	good = rt_enter(g->comm, 0);
+	if (good) {
+		good = describe(g->lt, c, e) && ask(g, c, e);
+		rt_leave(g->comm);
+	}
+	if (!good) {
+		drop(g->lt, c);
+		return NULL;
+	}
+	c->next = *at;
+	return *at = c;
+}
+
+/* ---- facts ---- */
+
+static bool configured(const plait_gemms *g, const struct choice *c, struct plait_gemm_fact *f,
+                       struct rt_error *e)
+{
+	const struct rt_blaslt *t = g->lt;
+	uint32_t tile = 0, split = 0;
+	uint16_t cluster = 0;
+	struct lt_shape s, cs;
+	size_t n;
+
+	/* clusters came with Hopper: a library that does not know them has none */
+	if (!RT_LT(t, e, config, &c->algo, LT_CONFIG_TILE, &tile, sizeof tile, &n) ||
+	    !RT_LT(t, e, config, &c->algo, LT_CONFIG_SPLIT_K, &split, sizeof split, &n))
+		return false;
+	if (t->config(&c->algo, LT_CONFIG_CLUSTER, &cluster, sizeof cluster, &n) != LT_SUCCESS)
+		cluster = 0;
+	s = rt_blaslt_tile(tile);
+	cs = rt_blaslt_cluster(cluster);
+	f->tile_m = s.columns;
+	f->tile_n = s.rows;
+	f->cluster_m = cs.columns ? cs.columns : 1;
+	f->cluster_n = cs.rows ? cs.rows : 1;
+	f->split_k = split ? split : 1;
+	return s.rows != 0;
+}
+
+bool plait_gemms_fact(void *gemms, const struct plait_gemm_query *q, struct plait_gemm_fact *f)
+{
+	plait_gemms *g = gemms;
+	struct rt_error ignored = {0};
+	const struct choice *c;
+	struct key key;
+	bool good;
+
+	if (!g || q->x_bits != 16 || q->w_bits != 16 || q->out_bits != 16)
+		return false;
+	key = (struct key){.m = q->m,
+	                   .n = q->n,
+	                   .k = q->k,
+	                   .type = LT_R_16BF,
+	                   .sm_target = (int32_t)q->sm_target};
+	pthread_mutex_lock(&g->lock);
+	c = choice_of(g, &key, &ignored);
+	good = c && configured(g, c, f, &ignored);
+	pthread_mutex_unlock(&g->lock);
+	return good;
+}
+
+/* ---- running ---- */
+
+static int type_of(const char *dtype)
+{
+	return !dtype                   ? -1
+	       : !strcmp(dtype, "bf16") ? LT_R_16BF
+	       : !strcmp(dtype, "f16")  ? LT_R_16F
+	                                : -1;
+}
+
+static const char *wrong(const plait_gemms *g, const struct plait_gemm_call *c)
+{
+	if (c->local >= g->comm->nlocal)
+		return "'local' is not a rank of this process";
+	if (c->m < 1 || c->n < 1 || c->k < 1 || c->m > INT32_MAX || c->n > INT32_MAX ||
+	    c->k > INT32_MAX)
+		return "'m', 'n' or 'k' is not 1 to 2^31 - 1";
+	if (type_of(c->dtype) < 0)
+		return "'dtype' is neither \"bf16\" nor \"f16\"";
+	if (!c->x || !c->w || !c->out || (c->x | c->w | c->out) % 16)
+		return "'x', 'w' or 'out' is no address of 16-byte alignment";
+	if (c->sm_target > 4096)
+		return "'sm_target' is more than any GPU has";
+	return NULL;
+}
+
+static bool launch(plait_gemms *g, const struct plait_gemm_call *c, struct rt_error *e)
+{
+	static const float one = 1, zero = 0;
+	const struct key key = {.m = c->m,
+	                        .n = c->n,
+	                        .k = c->k,
+	                        .type = type_of(c->dtype),
+	                        .w_is_k_by_n = c->w_is_k_by_n,
+	                        .sm_target = (int32_t)c->sm_target};
+	const struct choice *x = choice_of(g, &key, e);
+	void *out = (void *)(uintptr_t)c->out;
+	bool good;
+
+	if (!x || !rt_enter(g->comm, c->local))
+		return false;
+	good = RT_LT(g->lt, e, matmul, g->handle[c->local], x->op, &one,
+	             (const void *)(uintptr_t)c->w, x->w, (const void *)(uintptr_t)c->x, x->x,
+	             &zero, out, x->out, out, x->out, &x->algo,
+	             (void *)(uintptr_t)g->room[c->local], room_bytes,
+	             (struct cu_stream *)c->stream);
+	rt_leave(g->comm);
+	return good;
+}
+
+enum plait_status plait_gemms_run(plait_gemms *g, const struct plait_gemm_call *call)
+{
+	struct plait_gemm_call c = {0};
+	struct rt_error e = {0};
+	const char *why;
+
+	if (!g || !call || call->struct_size < sizeof call->struct_size)
+		return PLAIT_USAGE;
+	memcpy(&c, call, call->struct_size < sizeof c ? call->struct_size : sizeof c);
+	why = wrong(g, &c);
+	pthread_mutex_lock(&g->lock);
+	if (why)
+		rt_fail(&e, PLAIT_USAGE, "plait_gemms_run: %s", why);
+	else if (!launch(g, &c, &e))
+		rt_error_context(&e, "rank %u: a GEMM of %lld x %lld x %lld",
+		                 g->comm->local[c.local].rank, (long long)c.m, (long long)c.n,
+		                 (long long)c.k);
+	if (e.status != PLAIT_OK)
+		g->comm->error = e;
+	pthread_mutex_unlock(&g->lock);
+	return e.status;
+}
+
+/* ---- making ---- */
+
+static bool open_rank(plait_gemms *g, unsigned l)
+{
+	struct rt_error *e = &g->comm->error;
+	bool good;
+
+	if (!rt_enter(g->comm, l))
+		return false;
+	good = RT_LT(g->lt, e, create, &g->handle[l]) &&
+	       RT_CU_GIVES(g->comm->drv, e, mem_alloc, &g->room[l], room_bytes);
+	rt_leave(g->comm);
+	if (!good)
+		rt_blame(g->comm, l);
+	return good;
+}
+
+/* What has to be equal for facts to be. */
+static enum plait_status agree(plait_gemms *g)
+{
+	plait_comm *c = g->comm;
+	uint64_t mine = g->lt->version(), all[CG_MAX_RANKS];
+	enum plait_status s = rt_gather(c, &mine, all, sizeof mine);
+
+	if (s != PLAIT_OK)
+		return s;
+	for (unsigned p = 1; p < c->processes; p++)
+		if (all[p] != all[0])
+			return rt_fail(&c->error, PLAIT_MISMATCH,
+			               "cuBLASLt is version %llu on rank 0 and %llu on rank %u",
+			               (unsigned long long)all[0], (unsigned long long)all[p],
+			               p * c->nlocal);
+	for (unsigned r = 1; r < c->size; r++)
+		if (c->rank[r].major != c->rank[0].major || c->rank[r].minor != c->rank[0].minor ||
+		    c->rank[r].sms != c->rank[0].sms)
+			return rt_fail(&c->error, PLAIT_MISMATCH,
+			               "GEMMs run otherwise on rank 0 (%s, %d SMs) than on rank %u "
+			               "(%s, %d)",
+			               c->rank[0].name, c->rank[0].sms, r, c->rank[r].name,
+			               c->rank[r].sms);
+	return PLAIT_OK;
+}
+
+static enum plait_status create(plait_gemms *g, const struct rt_blaslt *lt)
+{
+	plait_comm *c = g->comm;
+	enum plait_status s;
+
+	g->lt = lt;
+	if (!lt && rt_blaslt_open(&g->own, NULL, &c->error) == PLAIT_OK)
+		g->lt = &g->own;
+	for (unsigned l = 0; l < c->nlocal && g->lt; l++)
+		if (!open_rank(g, l))
+			break;
+	s = rt_vote(c);
+	return s == PLAIT_OK ? agree(g) : s;
+}
+
+enum plait_status rt_gemms_create(plait_comm *c, const struct rt_blaslt *lt, plait_gemms **out)
+{
+	plait_gemms *g;
+	enum plait_status s;
+
+	if (out)
+		*out = NULL;
+	if (!c || !c->boot || !out)
+		return PLAIT_USAGE;
+	rt_error_clear(&c->error);
+	g = calloc(1, sizeof *g);
+	if (!g) {
+		rt_fail(&c->error, PLAIT_NOMEM, "out of memory");
+		return rt_vote(c);
+	}
+	g->comm = c;
+	pthread_mutex_init(&g->lock, NULL);
+	s = create(g, lt);
+	if (s == PLAIT_OK)
+		*out = g;
+	else
+		plait_gemms_free(g);
+	return s;
+}
+
+enum plait_status plait_gemms_create(plait_comm *c, plait_gemms **out)
+{
+	return rt_gemms_create(c, NULL, out);
+}
+
+void plait_gemms_free(plait_gemms *g)
+{
+	if (!g)
+		return;
+	for (size_t i = 0; i < BUCKETS; i++)
+		while (g->bucket[i]) {
+			struct choice *c = g->bucket[i];
+
+			g->bucket[i] = c->next;
+			drop(g->lt, c);
+		}
+	for (unsigned l = 0; l < g->comm->nlocal; l++) {
+		if ((!g->handle[l] && !g->room[l]) || !rt_enter(g->comm, l))
+			continue;
+		if (g->room[l])
+			g->comm->drv->mem_free(g->room[l]);
+		if (g->handle[l])
+			g->lt->destroy(g->handle[l]);
+		rt_leave(g->comm);
+	}
+	pthread_mutex_destroy(&g->lock);
+	free(g);
+}

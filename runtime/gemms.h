@@ -1,0 +1,7 @@
+/* plait_gemms with a cuBLASLt of the caller's. */
+#pragma once
+#include "runtime/blaslt.h"
+#include "runtime/plait_gemms.h"
+
+/* As plait_gemms_create; lt NULL: the one that is found. */
+enum plait_status rt_gemms_create(plait_comm *c, const struct rt_blaslt *lt, plait_gemms **out);
