@@ -10,7 +10,7 @@
  * data that stay.  Times are medians of runs of all ways in turn; recovered is (unfused - split) / (unfused -
  * removed).
  *
- *	cc -O2 overlap.c $(pkg-config --cflags --libs plait) -I/usr/local/cuda/include -L/usr/local/cuda/lib64 -lcublasLt -lcudart -lm -o overlap
+ *	cc -O2 overlap.c $(pkg-config --cflags --libs plait) -I/usr/local/cuda/include -L/usr/local/cuda/lib64 -lcudart -lm -o overlap
  *
  * The last column is the largest difference of fused and split from unfused, in parts of the values' size: bf16
  * and other orders of sums.
@@ -19,16 +19,15 @@
  *
  * --grid also runs splits at other rows; --predict prints what the planner expects, and needs no GPU.
  */
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <math.h>
+#include <plait_gemms.h>
 #include <plait_schedule.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GPUS = 8, MOST_GEMMS = 512, MOST_WAYS = 8, MOST_RUNS = 41, LAYERS = 4 };
-static const size_t LT_BYTES = (size_t)64 << 20;
+enum { MOST_GPUS = 8, MOST_WAYS = 8, MOST_RUNS = 41, LAYERS = 4 };
 
 static const char spec[] =
         "const hidden = 8192, ffn = 28672, heads = 64, kv_heads = 8, dim = 128, layers = 4;\n"
@@ -66,28 +65,16 @@ static const struct model {
 	const char *name, *hidden, *ffn, *heads;
 } models[] = {{"70b", "8192", "28672", "64"}, {"8b", "4096", "14336", "32"}};
 
-/* A GEMM as cuBLASLt chose it, for one GPU. */
-struct gemm {
-	int64_t m, n, k;
-	unsigned target;
-	cublasLtMatmulDesc_t op;
-	cublasLtMatrixLayout_t w, x, out;
-	cublasLtMatmulAlgo_t algo;
-};
-
 struct gpu {
 	cudaStream_t stream;
 	cudaEvent_t begin, end;
-	cublasLtHandle_t lt;
-	void *room;
-	struct gemm gemm[MOST_GEMMS];
-	unsigned ngemm;
 	void *memory[1024]; /* tensors that only this GPU reads */
 	unsigned nmemory;
 };
 
 struct app {
 	plait_comm *comm;
+	plait_gemms *gemms;
 	plait_stage *stage;
 	plait_planner *planner;
 	plait_schedule *schedule;
@@ -174,70 +161,24 @@ static int tensor(void *ctx, const struct plait_tensor *t, struct plait_operand 
 
 /* ---- GEMMs ---- */
 
-/* [m, k] by w [n, k] transposed; to cuBLASLt, which counts columns first, out is n x m. */
-static int choose(struct gpu *g, struct gemm *x)
-{
-	cublasLtMatmulPreference_t pref;
-	cublasLtMatmulHeuristicResult_t r;
-	cublasOperation_t t = CUBLAS_OP_T;
-	int32_t target = (int32_t)x->target;
-	int n = 0, bad;
-
-	bad = cublasLtMatmulDescCreate(&x->op, CUBLAS_COMPUTE_32F, CUDA_R_32F) ||
-	      cublasLtMatmulDescSetAttribute(x->op, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t) ||
-	      cublasLtMatmulDescSetAttribute(x->op, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target,
-	                                     sizeof target) ||
-	      cublasLtMatrixLayoutCreate(&x->w, CUDA_R_16BF, (uint64_t)x->k, (uint64_t)x->n,
-	                                 x->k) ||
-	      cublasLtMatrixLayoutCreate(&x->x, CUDA_R_16BF, (uint64_t)x->k, (uint64_t)x->m,
-	                                 x->k) ||
-	      cublasLtMatrixLayoutCreate(&x->out, CUDA_R_16BF, (uint64_t)x->n, (uint64_t)x->m,
-	                                 x->n) ||
-	      cublasLtMatmulPreferenceCreate(&pref);
-	if (bad)
-		return 1;
-	bad = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-	                                           &LT_BYTES, sizeof LT_BYTES) ||
-	      cublasLtMatmulAlgoGetHeuristic(g->lt, x->op, x->w, x->x, x->out, x->out, pref, 1, &r,
-	                                     &n) ||
-	      !n;
-	cublasLtMatmulPreferenceDestroy(pref);
-	x->algo = r.algo;
-	return bad;
-}
-
-static struct gemm *gemm_of(struct gpu *g, const struct plait_operation *op)
-{
-	struct gemm *x = g->gemm;
-
-	for (; x < g->gemm + g->ngemm; x++)
-		if (x->m == op->rows && x->n == op->n && x->k == op->k &&
-		    x->target == op->sm_target)
-			return x;
-	if (!op->warm || g->ngemm == MOST_GEMMS)
-		return NULL;
-	*x = (struct gemm){.m = op->rows, .n = op->n, .k = op->k, .target = op->sm_target};
-	if (choose(g, x))
-		return NULL;
-	g->ngemm++;
-	return x;
-}
-
 static int operation(void *ctx, const struct plait_operation *op)
 {
 	struct app *a = ctx;
-	struct gpu *g = &a->gpu[op->local];
-	const float one = 1, zero = 0;
-	struct gemm *x;
-	void *out;
+	struct plait_gemm_call c = PLAIT_GEMM_CALL_INIT;
 
 	if (op->kind != PLAIT_OP_GEMM)
 		return 0;
-	x = gemm_of(g, op);
-	out = (void *)(uintptr_t)op->out[0];
-	return !x || cublasLtMatmul(g->lt, x->op, &one, (void *)(uintptr_t)op->in[1], x->w,
-	                            (void *)(uintptr_t)op->in[0], x->x, &zero, out, x->out, out,
-	                            x->out, &x->algo, g->room, LT_BYTES, (cudaStream_t)op->stream);
+	c.local = op->local;
+	c.stream = op->stream;
+	c.m = op->rows;
+	c.n = op->n;
+	c.k = op->k;
+	c.dtype = op->dtype;
+	c.sm_target = op->sm_target;
+	c.x = op->in[0];
+	c.w = op->in[1];
+	c.out = op->out[0];
+	return (int)plait_gemms_run(a->gemms, &c);
 }
 
 /* ---- set-up ---- */
@@ -270,6 +211,8 @@ static enum plait_status make_planner(struct app *a, const char *gpu, unsigned t
 	o.nset = 4;
 	o.tp = tp;
 	o.machine = &m;
+	o.gemm = a->gemms ? plait_gemms_fact : NULL; /* the tiles that will run */
+	o.gemm_ctx = a->gemms;
 	s = plait_planner_make(&o, &a->planner);
 	if (s != PLAIT_OK)
 		fputs(plait_planner_diagnostics(a->planner), stderr);
@@ -281,8 +224,7 @@ static int open_gpu(struct app *a, unsigned r)
 	struct gpu *g = &a->gpu[r];
 	int bad = cudaSetDevice((int)r) ||
 	          cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking) ||
-	          cudaEventCreate(&g->begin) || cudaEventCreate(&g->end) ||
-	          cudaMalloc(&g->room, LT_BYTES) || cublasLtCreate(&g->lt);
+	          cudaEventCreate(&g->begin) || cudaEventCreate(&g->end);
 
 	a->stream[r] = g->stream;
 	return bad;
@@ -306,7 +248,9 @@ static enum plait_status open_all(struct app *a)
 	so.compile.set = a->set;
 	so.compile.nset = 4;
 	so.max_rows = a->most;
-	s = plait_stage_create(a->comm, &so, &a->stage);
+	s = plait_gemms_create(a->comm, &a->gemms);
+	if (s == PLAIT_OK)
+		s = plait_stage_create(a->comm, &so, &a->stage);
 	if (s == PLAIT_OK)
 		s = make_planner(a, prop.name, a->info.size,
 		                 a->info.transport == PLAIT_BY_MULTICAST);
@@ -326,13 +270,13 @@ static void close_all(struct app *a)
 		cudaDeviceSynchronize();
 		for (unsigned i = 0; i < g->nmemory; i++)
 			cudaFree(g->memory[i]);
-		cudaFree(g->room);
 	}
 	plait_schedule_free(a->schedule);
 	for (unsigned i = 0; i < a->nnamed; i++)
 		plait_buffer_free(a->named[i].buffer);
 	plait_planner_free(a->planner);
 	plait_stage_free(a->stage);
+	plait_gemms_free(a->gemms);
 	plait_comm_free(a->comm);
 }
 
