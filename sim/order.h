@@ -134,6 +134,8 @@ struct race_launch {
 
 struct race_stream {
 	struct race_clock *now, *early; /* early: when the item before began */
+	struct race_clock
+	        *last; /* what the launch that ended last knew, its alias fences with it */
 	struct race_place *place[2];
 	uint32_t host; /* slot + 1 */
 	unsigned count;

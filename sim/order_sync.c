@@ -158,6 +158,8 @@ void sim_race_launch_end(struct sim *s, struct sim_launch *l)
 
 	if (!x)
 		return;
+	sim_clock_put(s, t->last);
+	t->last = sim_clock_ref(x->end);
 	sim_clock_join(s, &t->now, x->end);
 	sim_clock_cross(s, &t->now);
 	sim_clock_put(s, x->early);
@@ -179,10 +181,14 @@ void sim_race_after(struct sim *s, const struct sim_launch *l)
 	sim_clock_cross(s, &t->now);
 }
 
-/* The launches before have ended, and what they did is visible to these threads. */
+/*
+ * The launches before have ended, and what they did is visible to these threads: across aliases only
+ * where the launch itself has bridged them.
+ */
 void sim_race_grid_wait(struct sim *s, struct sim_warp *w, uint32_t mask)
 {
 	const struct sim_launch *l = w->cta->launch;
+	const struct race_stream *t = &s->race->stream[l->rank][l->stream];
 	struct race_cta *c = w->cta->race;
 
 	if (!l->programmatic)
@@ -193,7 +199,9 @@ void sim_race_grid_wait(struct sim *s, struct sim_warp *w, uint32_t mask)
 		if (!x->own)
 			x->own = sim_clock_ref(c->base[w->index]);
 		c->dirty[w->index] |= 1u << i;
-		sim_clock_join_plain(s, &x->own, s->race->stream[l->rank][l->stream].now);
+		sim_clock_join_plain(s, &x->own, t->now);
+		if (t->last)
+			sim_clock_join(s, &x->own, t->last);
 	}
 }
 

@@ -28,10 +28,11 @@ void derive_apply(struct ptx_fn *f, const struct derived *x);
 
 /*
  * What three ranks leave when one lapses, in words: the same for a kernel that does the same
- * (lapse.c).  Races are looked for at this level.
+ * (lapse.c).  Races are looked for at this level.  many: in many schedules, for what two CTAs have to
+ * do at once.
  */
 const char *derive_lapses(const struct cg_kernel *k, const struct ptx_module *m,
-                          enum sim_races races, struct arena *a);
+                          enum sim_races races, bool many, struct arena *a);
 
 /* ---- the table of doc/mutants.md (derive_table.c) ---- */
 

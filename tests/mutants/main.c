@@ -4,7 +4,7 @@
  *	mutants SPEC named [NAME]             written by hand, and the report names the place
  *	mutants SPEC chain                    of a chain of kernels
  *	mutants SPEC derived [KIND [NUMBER]]  derived from the PTX of every protocol: all of a kind, or one
- *	mutants SPEC every N                  each N-th of them; PLAIT_TEST_ALL=1: all, with the table
+ *	mutants SPEC every N                  each N-th of them; PLAIT_TEST_ALL=1: all
  *	mutants SPEC table FILE [--update]    all of them, and FILE has the table of them
  */
 #include "tests/mutants/mutants.h"
@@ -52,12 +52,8 @@ static bool derived(int n, char **word, struct derive_choice *c)
 		c->number = n > 2 ? (unsigned)strtoul(word[2], NULL, 10) : 0;
 		return true;
 	}
-	if (!strcmp(word[0], "every") && (n == 2 || n == 3)) {
-		c->every = (unsigned)strtoul(word[1], NULL, 10);
-		if (n == 3 && all && !strcmp(all, "1")) {
-			c->every = 1;
-			c->table = word[2];
-		}
+	if (!strcmp(word[0], "every") && n == 2) {
+		c->every = all && !strcmp(all, "1") ? 1 : (unsigned)strtoul(word[1], NULL, 10);
 		return c->every > 0;
 	}
 	if (!strcmp(word[0], "table") && (n == 2 || (n == 3 && !strcmp(word[2], "--update")))) {
