@@ -288,8 +288,7 @@ static void run_reader(struct world *w, const struct ptx_module *m, struct strbu
 	}
 	if (!sim_run(w->sim) || !s || !s2)
 		strbuf_printf(b, "a dependent reads: %s\n",
-		              sim_findings(w->sim) ? sim_findings(w->sim)->text
-		                                   : "?");
+		              sim_findings(w->sim) ? sim_findings(w->sim)->text : "?");
 }
 
 const char *derive_lapses(const struct cg_kernel *k, const struct ptx_module *m,
