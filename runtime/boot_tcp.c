@@ -91,9 +91,10 @@ static void drop_pending(struct join *j, unsigned i)
 	j->p[i] = j->p[--j->np];
 }
 
+/* No more at once than there is room for: who floods the port must not keep others waiting. */
 static void accept_all(struct join *j)
 {
-	for (;;) {
+	for (unsigned i = 0; i < PENDING; i++) {
 		int fd = accept4(j->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0)
@@ -362,7 +363,7 @@ static void tell(struct tcp *t, const struct rt_error *why)
 			t->fd[i] = -1;
 		}
 	for (unsigned i = 0; i < t->b.processes; i++)
-		while (t->fd[i] >= 0 &&
+		while (t->fd[i] >= 0 && rt_now_ns() < deadline && /* also of one who never stops */
 		       rt_recv_all(t->fd[i], waste, sizeof waste, deadline) == RT_IO_DONE)
 			;
 }

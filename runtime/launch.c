@@ -105,7 +105,7 @@ static enum plait_status check_workspace(plait_stage *s, const struct rt_launchi
 	if (!x->w || x->w->stage != s)
 		return rt_launch_refuse(s, PLAIT_USAGE,
 		                        "kernel '%s' needs a workspace of its stage", x->k->name);
-	if (x->w->side[x->l.local].dead)
+	if (__atomic_load_n(&x->w->side[x->l.local].dead, __ATOMIC_ACQUIRE))
 		return rt_launch_refuse(
 		        s, PLAIT_TIMEOUT,
 		        "the workspace is dead since an abort: plait_workspace_reset");

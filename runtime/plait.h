@@ -474,7 +474,8 @@ struct plait_record {
  * Whether a collective on this workspace has aborted, as seen by rank `local`, without waiting for
  * the GPU, so perhaps only at a later call: PLAIT_OK; PLAIT_TIMEOUT; PLAIT_MISMATCH for contracts
  * and rows that differ; PLAIT_ENV where the GPU can no longer be asked.  *record (may be NULL) has
- * texts that are valid until the next call.
+ * texts that are valid until the next call for that rank.  A capture of any stream is not disturbed;
+ * ranks of one process may be checked by threads of their own.
  */
 enum plait_status plait_workspace_check(plait_workspace *w, unsigned local,
                                         struct plait_record *record);

@@ -73,7 +73,8 @@ static void take(struct rt_side *x)
 	memcpy(&abort, x->probe->head + AT_ABORT, sizeof abort);
 	memcpy(&x->record, x->probe->head + AT_RECORD, sizeof x->record);
 	/* The word is set before the record is whole; its kind is written last. */
-	x->dead = abort && x->record.kind != CG_WS_GOOD;
+	if (abort && x->record.kind != CG_WS_GOOD)
+		__atomic_store_n(&x->dead, true, __ATOMIC_RELEASE); /* launches look at it */
 }
 
 /* clang-format off */
@@ -98,7 +99,7 @@ static const char *kernel_of(const plait_stage *s, uint32_t contract)
 	return "";
 }
 
-static const char *describe(plait_workspace *w, const struct kind *k, const struct cg_ws_record *r,
+static const char *describe(struct rt_side *x, const struct kind *k, const struct cg_ws_record *r,
                             const char *kernel)
 {
 	char peer[32] = "";
@@ -107,13 +108,13 @@ static const char *describe(plait_workspace *w, const struct kind *k, const stru
 	if (r->kind == CG_WS_TIMEOUT || r->kind == CG_WS_CONTRACT)
 		snprintf(peer, sizeof peer, " rank %u", r->peer);
 	if (r->kind == CG_WS_PEER)
-		snprintf(w->text, sizeof w->text, "this rank %s", k->text);
+		snprintf(x->text, sizeof x->text, "this rank %s", k->text);
 	else
-		snprintf(w->text, sizeof w->text,
+		snprintf(x->text, sizeof x->text,
 		         "rank %u, CTA %u of kernel '%s' %s%s %s (expected %#llx, seen %#llx)",
 		         r->rank, r->cta, kernel, k->text, peer, phase,
 		         (unsigned long long)r->expected, (unsigned long long)r->seen);
-	return w->text;
+	return x->text;
 }
 
 /* As much as the caller's structure holds. */
@@ -125,8 +126,7 @@ static void answer(struct plait_record *to, const struct plait_record *from)
 		memcpy((char *)to + sizeof n, (const char *)from + sizeof n, n - sizeof n);
 }
 
-static enum plait_status report(plait_workspace *w, const struct rt_side *x,
-                                struct plait_record *to)
+static enum plait_status report(plait_workspace *w, struct rt_side *x, struct plait_record *to)
 {
 	static const struct cg_ws_record none;
 	const struct cg_ws_record *r = x->dead ? &x->record : &none;
@@ -141,14 +141,14 @@ static enum plait_status report(plait_workspace *w, const struct rt_side *x,
 	        .peer = r->peer,
 	        .expected = r->expected,
 	        .seen = r->seen,
-	        .text = x->dead ? describe(w, k, r, kernel) : "",
+	        .text = x->dead ? describe(x, k, r, kernel) : "",
 	};
 
 	if (to)
 		answer(to, &full);
 	if (x->dead) {
 		rt_error_clear(&w->stage->comm->error);
-		rt_fail(&w->stage->comm->error, k->status, "%s", w->text);
+		rt_fail(&w->stage->comm->error, k->status, "%s", x->text);
 	}
 	return k->status;
 }

@@ -53,8 +53,9 @@ struct rt_side { /* of one rank of this process: the way the record reaches the 
 	struct cu_stream *stream;
 	struct rt_probe *probe; /* page-locked */
 	bool asked;             /* a copy is on its way */
-	bool dead;              /* an abort was seen */
+	bool dead;              /* an abort was seen; read by launches, too: atomically */
 	struct cg_ws_record record;
+	char text[512]; /* of the record */
 };
 
 /* Written by copies of the device's: the record's beginning, then `done`. */
@@ -69,7 +70,6 @@ struct plait_workspace {
 	struct rt_exchange xchg[CG_NPUSH];
 	struct rt_exchange rows; /* padded rows, where NCCL carries them */
 	struct rt_side side[CG_MAX_RANKS];
-	char text[512]; /* of the last record */
 };
 
 /* What a selection table of this communicator's ranks is for: the same on all of them. */

@@ -192,12 +192,20 @@ static bool nccl_refused(const plait_comm *c, char *why, size_t n)
 	return false;
 }
 
-/* NCCL has its own ways to multicast: what switches it off here switches it off there. */
+/*
+ * NCCL has its own ways to multicast: what switches it off here switches it off there.  Of its options
+ * for one communicator none did so before 2.32, so it is the variable, which doc/communicators.md tells
+ * of; not where it says so already, since to set one is not for programs of several threads.
+ */
 static void hush_nccl(const plait_comm *c)
 {
+	const char *now = getenv("NCCL_NVLS_ENABLE");
+	bool off = false;
+
 	for (unsigned r = 0; r < c->size; r++)
-		if (c->rank[r].multicast_off)
-			setenv("NCCL_NVLS_ENABLE", "0", 1);
+		off |= c->rank[r].multicast_off != 0;
+	if (off && (!now || strcmp(now, "0") != 0))
+		setenv("NCCL_NVLS_ENABLE", "0", 1);
 }
 
 static bool init_ranks(plait_comm *c, struct nccl_id id, struct nccl_comm **out)
@@ -246,7 +254,6 @@ static enum plait_status try_nccl(plait_comm *c, const struct plait_comm_options
 	if (h->nccl)
 		c->nccl = h->nccl;
 	if (o->bootstrap == PLAIT_BOOT_NCCL) {
-		hush_nccl(c);
 		c->nccl_comm[0] = o->nccl;
 		return rt_vote(c);
 	}

@@ -210,15 +210,36 @@ size_t plait_workspace_bytes(const plait_workspace *w)
 	return w ? w->buffer->bytes : 0;
 }
 
+/* A record that is on its way is of before the reset: it has come, and counts no more. */
+static bool forget(plait_workspace *w, unsigned local)
+{
+	plait_comm *c = w->stage->comm;
+	struct rt_side *x = &w->side[local];
+	bool good = true;
+
+	if (x->asked) {
+		if (!rt_enter(c, local))
+			return false;
+		good = rt_wait(c, local, x->stream);
+		rt_leave(c);
+	}
+	x->asked = x->asked && !good;
+	return good;
+}
+
 enum plait_status plait_workspace_reset(plait_workspace *w)
 {
 	enum plait_status s;
+	unsigned n;
 
 	if (!w)
 		return PLAIT_USAGE;
+	n = w->stage->comm->nlocal;
 	rt_error_clear(&w->stage->comm->error);
+	for (unsigned i = 0; i < n && forget(w, i); i++)
+		;
 	s = set_up(w);
-	for (unsigned i = 0; i < w->stage->comm->nlocal && s == PLAIT_OK; i++)
-		w->side[i].dead = false;
+	for (unsigned i = 0; i < n && s == PLAIT_OK; i++)
+		__atomic_store_n(&w->side[i].dead, false, __ATOMIC_RELEASE);
 	return s;
 }

@@ -51,6 +51,15 @@ static struct cu_ctx contexts[FAKE_DEVICES];
 static int retained[FAKE_DEVICES];
 static _Thread_local struct cu_ctx *stack[64];
 static _Thread_local int depth;
+static _Thread_local int capture_mode;
+
+/* Copies on their way. */
+static struct held {
+	void *to;
+	cu_address from;
+	size_t n;
+} held[64];
+static unsigned nheld;
 
 void fake_reset(int devices)
 {
@@ -64,6 +73,7 @@ void fake_reset(int devices)
 		contexts[i].device = i;
 	fake_thread = (struct fake_thread){0};
 	depth = 0;
+	nheld = 0;
 }
 
 int fake_alive(void)
@@ -251,7 +261,32 @@ static cu_result stream_destroy(struct cu_stream *s)
 static cu_result stream_query(struct cu_stream *s)
 {
 	MAY_FAIL(stream_query);
+	if (fake.capturing && capture_mode != RT_CU_STREAM_CAPTURE_MODE_RELAXED)
+		return wrong("a query that ends a capture");
+	if (fake.sticky)
+		return fake.sticky;
+	if (fake.hold && --fake.hold)
+		return RT_CU_ERROR_NOT_READY;
+	for (unsigned i = 0; i < nheld; i++)
+		memcpy(held[i].to, (void *)(uintptr_t)held[i].from, held[i].n);
+	nheld = 0;
 	return fake.hang || s->asked++ % (fake.slow + 1) < fake.slow ? RT_CU_ERROR_NOT_READY : 0;
+}
+
+static cu_result stream_synchronize(struct cu_stream *s)
+{
+	(void)s;
+	return fake.sticky;
+}
+
+static cu_result thread_capture_mode(int *mode)
+{
+	int was = capture_mode;
+
+	MAY_FAIL(thread_capture_mode);
+	capture_mode = *mode;
+	*mode = was;
+	return 0;
 }
 
 /* ---- memory ---- */
@@ -315,6 +350,12 @@ static cu_result copy_to_host(void *to, cu_address from, size_t n, struct cu_str
 	MAY_FAIL(copy_to_host);
 	if (!may_touch(from, n, s, &lost))
 		return wrong("a copy from where the device has no access");
+	if (fake.hold || fake.sticky) {
+		if (nheld == sizeof held / sizeof *held)
+			return wrong("copies pile up");
+		held[nheld++] = (struct held){to, from, n};
+		return 0;
+	}
 	memcpy(to, host(from), n);
 	return 0;
 }
@@ -744,6 +785,8 @@ const struct rt_driver fake_driver = {
         .stream_create = stream_create,
         .stream_destroy = stream_destroy,
         .stream_query = stream_query,
+        .stream_synchronize = stream_synchronize,
+        .thread_capture_mode = thread_capture_mode,
         .copy_to_device = copy_to_device,
         .copy_to_host = copy_to_host,
         .set_d8 = set_d8,

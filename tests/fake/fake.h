@@ -20,6 +20,12 @@ struct fake {
 	bool fabric; /* memory can be exported to other hosts */
 	bool hang;   /* streams never finish */
 	int slow;    /* queries of a stream that say that it has not finished, before one says so */
+	/*
+	 * Copies to the host stay on their way until so many queries of streams have been made; for
+	 * ever, with the error that queries then give, where `sticky` is one.
+	 */
+	int hold, sticky;
+	bool capturing; /* a thread has a capture in global mode */
 	/* lost[a][b]: what device a writes to device b's memory does not arrive */
 	bool lost[FAKE_DEVICES][FAKE_DEVICES];
 

@@ -8,7 +8,29 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* A datagram that is not one of the group's, though who sends it may know the token. */
+struct datagram {
+	size_t bytes;
+	unsigned descriptors;
+	bool token;
+	uint32_t process, n;
+};
+
+/* clang-format off */
+static const struct datagram datagrams[] = {
+	{24, 1, false, 0, 1},                                /* no token */
+	{24, 1, false, 2, 1},
+	{0, 0, true, 2, 1},                                  /* of other sizes */
+	{1, 1, true, 2, 1}, {16, 1, true, 2, 1}, {23, 1, true, 2, 1}, {25, 1, true, 2, 1}, {4000, 1, true, 2, 1},
+	{24, 0, true, 2, 1}, {24, 2, true, 2, 1}, {24, 16, true, 2, 1}, {24, 40, true, 2, 1}, {24, 250, true, 2, 1},
+	{24, 0, true, 2, 0}, {24, 2, true, 2, 2}, {24, 1, true, 2, 2}, {24, 1, true, 2, UINT32_MAX},
+	{24, 1, true, 1, 1}, {24, 0, true, 1, 0},            /* who gives none */
+	{24, 1, true, 4, 1}, {24, 1, true, 31, 1}, {24, 1, true, 32, 1}, {24, 1, true, UINT32_MAX, 1},
+};
+/* clang-format on */
+
 struct passing {
+	const struct datagram *datagram;
 	int given[RANKS];
 	bool ok[RANKS];
 	char error[RANKS][200];
@@ -24,26 +46,34 @@ static int gather_and_disturb(void *ctx, const void *send, void *recv, size_t by
 	int r = ranks_gather(t, send, recv, bytes), fd;
 
 	for (unsigned p = 0; p < t->processes && r == 0; p++) {
+		const struct datagram *d = ((struct passing *)t->ctx)->datagram;
 		struct sockaddr_un un = {.sun_family = AF_UNIX};
-		char letter[24] = {0};
-		struct iovec io = {letter, sizeof letter};
+		char letter[4000] = {0};
+		struct iovec io = {letter, d->bytes};
 		union {
 			struct cmsghdr align;
-			char room[CMSG_SPACE(sizeof fd)];
+			char room[CMSG_SPACE(250 * sizeof fd)];
 		} c = {0};
 		struct msghdr m = {.msg_name = &un, .msg_iov = &io, .msg_iovlen = 1};
 		struct cmsghdr *h;
 
 		memcpy(un.sun_path + 1, (char *)recv + p * bytes, 32);
 		m.msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 33);
-		m.msg_control = c.room;
-		m.msg_controllen = sizeof c.room;
-		h = CMSG_FIRSTHDR(&m);
-		h->cmsg_level = SOL_SOCKET;
-		h->cmsg_type = SCM_RIGHTS;
-		h->cmsg_len = CMSG_LEN(sizeof fd);
-		fd = 2;
-		memcpy(CMSG_DATA(h), &fd, sizeof fd);
+		if (d->token)
+			memcpy(letter, (char *)recv + p * bytes + 32, 16);
+		memcpy(letter + 16, &d->process, 4);
+		memcpy(letter + 20, &d->n, 4);
+		if (d->descriptors) {
+			m.msg_control = c.room;
+			m.msg_controllen = CMSG_SPACE(d->descriptors * sizeof fd);
+			h = CMSG_FIRSTHDR(&m);
+			h->cmsg_level = SOL_SOCKET;
+			h->cmsg_type = SCM_RIGHTS;
+			h->cmsg_len = CMSG_LEN(d->descriptors * sizeof fd);
+			fd = 2;
+			for (unsigned i = 0; i < d->descriptors; i++)
+				memcpy(CMSG_DATA(h) + i * sizeof fd, &fd, sizeof fd);
+		}
 		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		for (unsigned i = 0; i < 5; i++)
 			sendmsg(fd, &m, MSG_DONTWAIT);
@@ -82,23 +112,25 @@ static void pass(struct ranks_thread *t)
 
 static void descriptors_come_and_those_of_strangers_are_closed(void **state)
 {
-	struct passing x = {0};
-	int fds, pipes[RANKS][2];
-
 	(void)state;
-	for (unsigned p = 0; p < 4; p++) {
-		assert_int_equal(pipe(pipes[p]), 0);
-		x.given[p] = pipes[p][0];
+	for (size_t k = 0; k < sizeof datagrams / sizeof *datagrams; k++) {
+		struct passing x = {.datagram = &datagrams[k]};
+		int fds, pipes[RANKS][2];
+
+		for (unsigned p = 0; p < 4; p++) {
+			assert_int_equal(pipe(pipes[p]), 0);
+			x.given[p] = pipes[p][0];
+		}
+		fds = ranks_fds();
+		ranks_run(4, pass, &x);
+		for (unsigned p = 0; p < 4; p++) {
+			if (!x.ok[p])
+				fail_msg("datagram %zu, process %u: %s", k, p, x.error[p]);
+			close(pipes[p][0]);
+			close(pipes[p][1]);
+		}
+		assert_int_equal(ranks_fds(), fds - 8);
 	}
-	fds = ranks_fds();
-	ranks_run(4, pass, &x);
-	for (unsigned p = 0; p < 4; p++) {
-		if (!x.ok[p])
-			fail_msg("process %u: %s", p, x.error[p]);
-		close(pipes[p][0]);
-		close(pipes[p][1]);
-	}
-	assert_int_equal(ranks_fds(), fds - 8);
 }
 
 /* Who is missing is named, and the wait ends. */

@@ -42,25 +42,27 @@ struct deed {
 	bool stays;             /* silent, else it closes */
 	enum plait_status status;
 	const char *says;
+	bool floods; /* sends for as long as it can, at most 6 s */
 };
 
 /* clang-format off */
 static const struct deed deeds[] = {
-	{"nothing",             {0},                           0,  0,    true,  PLAIT_TIMEOUT,  "did not come within 0.4 s"},
-	{"goes",                {0},                           0,  0,    false, PLAIT_ENV,      "has gone"},
-	{"half a head",         {DATA, 1, 0, 1, BYTES},        16, 0,    true,  PLAIT_TIMEOUT,  "did not come within 0.4 s"},
-	{"half a head, goes",   {DATA, 1, 0, 1, BYTES},        16, 0,    false, PLAIT_ENV,      "has gone"},
-	{"half of it",          {DATA, 1, 0, 1, BYTES},        32, 20,   true,  PLAIT_TIMEOUT,  "did not come within 0.4 s"},
-	{"half of it, goes",    {DATA, 1, 0, 1, BYTES},        32, 20,   false, PLAIT_ENV,      "has gone"},
-	{"another session",     {DATA, 1, 99, 1, BYTES},       32, 64,   true,  PLAIT_ENV,      "sends what is not of this rendezvous"},
-	{"another kind",        {77, 1, 0, 1, BYTES},          32, 64,   true,  PLAIT_ENV,      "sends what is not of this rendezvous"},
-	{"another exchange",    {DATA, 1, 0, 2, BYTES},        32, 64,   true,  PLAIT_MISMATCH, "makes another collective call"},
-	{"too many bytes",      {DATA, 1, 0, 1, UINT64_MAX},   32, 4000, true,  PLAIT_MISMATCH, "makes another collective call"},
-	{"too few bytes",       {DATA, 1, 0, 1, 0},            32, 0,    true,  PLAIT_MISMATCH, "makes another collective call"},
-	{"a failure, no text",  {FAILURE, 3, 0, 1, 0},         32, 0,    true,  PLAIT_ENV,      "the rendezvous was given up"},
-	{"a failure, all text", {FAILURE, 6, 0, 1, UINT64_MAX},32, 4000, true,  PLAIT_TIMEOUT,  "xxxxxxxx"},
-	{"a failure, cut off",  {FAILURE, 3, 0, 1, 4000},      32, 10,   true,  PLAIT_ENV,      "the rendezvous was given up"},
-	{"a failure's status",  {FAILURE, 12345, 0, 1, 0},     32, 0,    true,  PLAIT_ENV,      "the rendezvous was given up"},
+	{"nothing",             {0},                           0,  0,    true,  PLAIT_TIMEOUT,  "did not come within 0.4 s", false},
+	{"goes",                {0},                           0,  0,    false, PLAIT_ENV,      "has gone", false},
+	{"half a head",         {DATA, 1, 0, 1, BYTES},        16, 0,    true,  PLAIT_TIMEOUT,  "did not come within 0.4 s", false},
+	{"half a head, goes",   {DATA, 1, 0, 1, BYTES},        16, 0,    false, PLAIT_ENV,      "has gone", false},
+	{"half of it",          {DATA, 1, 0, 1, BYTES},        32, 20,   true,  PLAIT_TIMEOUT,  "did not come within 0.4 s", false},
+	{"half of it, goes",    {DATA, 1, 0, 1, BYTES},        32, 20,   false, PLAIT_ENV,      "has gone", false},
+	{"another session",     {DATA, 1, 99, 1, BYTES},       32, 64,   true,  PLAIT_ENV,      "sends what is not of this rendezvous", false},
+	{"another kind",        {77, 1, 0, 1, BYTES},          32, 64,   true,  PLAIT_ENV,      "sends what is not of this rendezvous", false},
+	{"another exchange",    {DATA, 1, 0, 2, BYTES},        32, 64,   true,  PLAIT_MISMATCH, "makes another collective call", false},
+	{"too many bytes",      {DATA, 1, 0, 1, UINT64_MAX},   32, 4000, true,  PLAIT_MISMATCH, "makes another collective call", false},
+	{"too few bytes",       {DATA, 1, 0, 1, 0},            32, 0,    true,  PLAIT_MISMATCH, "makes another collective call", false},
+	{"a failure, no text",  {FAILURE, 3, 0, 1, 0},         32, 0,    true,  PLAIT_ENV,      "the rendezvous was given up", false},
+	{"a failure, all text", {FAILURE, 6, 0, 1, UINT64_MAX},32, 4000, true,  PLAIT_TIMEOUT,  "xxxxxxxx", false},
+	{"a failure, cut off",  {FAILURE, 3, 0, 1, 4000},      32, 10,   true,  PLAIT_ENV,      "the rendezvous was given up", false},
+	{"a failure's status",  {FAILURE, 12345, 0, 1, 0},     32, 0,    true,  PLAIT_ENV,      "the rendezvous was given up", false},
+	{"never stops",         {77, 1, 0, 1, BYTES},          32, 64,   true,  PLAIT_ENV,      "sends what is not of this rendezvous", true},
 };
 /* clang-format on */
 
@@ -91,6 +93,9 @@ static void misbehave(const struct bad *b, int fd, uint64_t session, size_t good
 		f.bytes = good_bytes;
 	rt_send_all(fd, &f, b->deed->head_bytes, rt_now_ns() + limit);
 	rt_send_all(fd, payload, b->deed->payload_bytes, rt_now_ns() + limit);
+	for (uint64_t end = rt_now_ns() + 6000000000u; b->deed->floods && rt_now_ns() < end;)
+		if (rt_send_all(fd, payload, sizeof payload, end) != RT_IO_DONE)
+			break;
 	if (b->deed->stays)
 		while (rt_recv_all(fd, &c, 1, rt_now_ns() + 10 * limit) == RT_IO_DONE)
 			;
