@@ -153,7 +153,7 @@ static void describe_rank(struct world *w, unsigned r, struct strbuf *b)
 	for (unsigned p = 0; p < w->k->nparam; p++)
 		strbuf_printf(b, " %llx", (unsigned long long)hash(w, w->at[p].uc[r], w->bytes[p]));
 	strbuf_puts(b, "\n");
-	if (!r && !w->kernel) { /* of the first lapse, when rank 0 ran out of time */
+	if (!w->kernel && x->kind == CG_WS_TIMEOUT) { /* in the first lapse */
 		w->kernel = x->kernel;
 		w->tag = x->kernel ^ ROWS;
 	}
