@@ -4,7 +4,7 @@
  *	mutants SPEC named [NAME]             written by hand, and the report names the place
  *	mutants SPEC chain                    of a chain of kernels
  *	mutants SPEC derived [KIND [NUMBER]]  derived from the PTX of every protocol: all of a kind, or one
- *	mutants SPEC every N                  each N-th of them; PLAIT_TEST_ALL=1: all
+ *	mutants SPEC every N                  each N-th of them
  *	mutants SPEC table FILE [--update]    all of them, and FILE has the table of them
  */
 #include "tests/mutants/mutants.h"
@@ -45,15 +45,13 @@ void mutant_drop(struct ptx_fn *f, uint32_t at)
 
 static bool derived(int n, char **word, struct derive_choice *c)
 {
-	const char *all = getenv("PLAIT_TEST_ALL");
-
 	if (!strcmp(word[0], "derived") && n <= 3) {
 		c->kind = n > 1 ? word[1] : NULL;
 		c->number = n > 2 ? (unsigned)strtoul(word[2], NULL, 10) : 0;
 		return true;
 	}
 	if (!strcmp(word[0], "every") && n == 2) {
-		c->every = all && !strcmp(all, "1") ? 1 : (unsigned)strtoul(word[1], NULL, 10);
+		c->every = (unsigned)strtoul(word[1], NULL, 10);
 		return c->every > 0;
 	}
 	if (!strcmp(word[0], "table") && (n == 2 || (n == 3 && !strcmp(word[2], "--update")))) {
