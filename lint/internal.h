@@ -42,6 +42,8 @@ struct lint_fn {
 	struct lint_value *reg;
 	struct lint_root root[LINT_ROOTS];
 	unsigned nroot;
+	const char *const *constant; /* parameters, whose memory no earlier kernel writes */
+	unsigned nconstant;
 	uint64_t multicast, written, strong; /* roots, by what is done with them */
 	bool across;                         /* it talks to other GPUs */
 	bool system_load, system_release;    /* there are strong ones at the scope of all */

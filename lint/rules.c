@@ -50,6 +50,28 @@ static uint32_t first_of(const struct lint_fn *f, enum ptx_op op)
 	return LINT_NONE;
 }
 
+static bool is_constant(const struct lint_fn *f, const char *param)
+{
+	for (unsigned k = 0; k < f->nconstant; k++)
+		if (!strcmp(f->constant[k], param))
+			return true;
+	return false;
+}
+
+/* Whether this loads through pointers alone that the user calls constant, and nothing here stores
+ * through them. */
+static bool of_constants(const struct lint_fn *f, uint32_t i, const struct lint_access *x)
+{
+	uint64_t roots = lint_opnd(f, &f->fn->insn[i].o[x->opnd]).roots;
+
+	if (x->kind != LINT_LOAD || !roots || roots & f->written)
+		return false;
+	for (unsigned k = 0; k < f->nroot; k++)
+		if (roots >> k & 1 && !is_constant(f, f->root[k].param))
+			return false;
+	return true;
+}
+
 static void dependent_launch(struct lint_fn *f)
 {
 	uint32_t wait = first_of(f, PTX_gdc_wait), launch = first_of(f, PTX_gdc_launch);
@@ -68,7 +90,7 @@ static void dependent_launch(struct lint_fn *f)
 	if (!is_wait(f, 0))
 		lint_reach(f, 0, false, is_wait, early);
 	for (uint32_t i = 0; i < f->n; i++)
-		if (early[i] && lint_access(f, i, &x))
+		if (early[i] && lint_access(f, i, &x) && !of_constants(f, i, &x))
 			lint_found(f, x.nc ? LINT_NC_BEFORE_WAIT : LINT_BEFORE_WAIT, i, wait);
 }
 
@@ -167,9 +189,11 @@ static void access(struct lint_fn *f, uint32_t i)
 		lint_found(f, LINT_SCOPE, i, LINT_NONE);
 }
 
-static unsigned function(const struct ptx_fn *fn, struct arena *a, struct diags *d)
+static unsigned function(const struct ptx_fn *fn, const char *const *constant, unsigned n,
+                         struct arena *a, struct diags *d)
 {
-	struct lint_fn f = {.fn = fn, .a = a, .d = d, .n = fn->ninsn};
+	struct lint_fn f = {
+	        .fn = fn, .a = a, .d = d, .n = fn->ninsn, .constant = constant, .nconstant = n};
 
 	if (!fn->ninsn)
 		return 0;
@@ -186,9 +210,15 @@ static unsigned function(const struct ptx_fn *fn, struct arena *a, struct diags 
 
 unsigned lint_module(const struct ptx_module *m, struct arena *a, struct diags *d)
 {
+	return lint_module_given(m, NULL, 0, a, d);
+}
+
+unsigned lint_module_given(const struct ptx_module *m, const char *const *constant, unsigned n,
+                           struct arena *a, struct diags *d)
+{
 	unsigned found = 0;
 
 	for (const struct ptx_fn *f = m->fn; f; f = f->next)
-		found += function(f, a, d);
+		found += function(f, constant, n, a, d);
 	return found;
 }

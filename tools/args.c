@@ -242,6 +242,14 @@ static const char *set_weak(struct args *a, const char *s)
 	return a->no_weak && strcmp(s, "no") ? "yes or no" : NULL;
 }
 
+static const char *set_constant(struct args *a, const char *s)
+{
+	a->constant = arena_grow(a->arena, a->constant, a->nconstant, &a->cap_constant,
+	                         a->nconstant + 1, sizeof *a->constant);
+	a->constant[a->nconstant++] = s;
+	return NULL;
+}
+
 static const char *set_races(struct args *a, const char *s)
 {
 	for (a->races = 1; a->races <= SIM_NRACES; a->races++)
@@ -392,6 +400,7 @@ static const struct {
 	{"svg", "FILE", set_svg, CMD_BENCH, "a picture of the times"},
 	{"markdown", "FILE", set_markdown, CMD_BENCH, "a page with tables (doc/performance.md)"},
 	{"ptx", "FILE", set_ptx, CMD_VERIFY, "verify this text in place of the generated one; kernels that it lacks are left out"},
+	{"constant", "PARAM", set_constant, CMD_LINT, "this parameter points to what no earlier kernel of the stream writes (weights); may be repeated"},
 	{"check", NULL, set_check, CMD_FMT, "write nothing; exit with 1 when the text would change"},
 	{"in-place", NULL, set_place, CMD_FMT, "write to the file, in one step, instead of standard output"},
 	{"gpu", "NAME", set_gpu, CMD_PLAN, "the machine: h100 (the default), h200, b200, a100"},

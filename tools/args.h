@@ -56,6 +56,9 @@ struct args {
 	bool plain;          /* memory of the driver's ordinary allocator */
 	struct fe_set *also; /* of bench: a run more with each of them set */
 	size_t nalso, cap_also;
+	const char **constant; /* of lint: parameters that no earlier kernel writes */
+	unsigned nconstant;
+	size_t cap_constant;
 	struct fe_set *peer; /* value NULL: none given */
 	size_t npeer, cap_peer;
 	/* plan */

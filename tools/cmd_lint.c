@@ -24,7 +24,9 @@ int cmd_lint(struct args *args)
 	s = pipe_read(&p);
 	if (s == ST_OK) {
 		m = ptx_parse_any(p.a, &p.d, p.src);
-		s = m && !lint_module(m, p.a, &p.d) ? ST_OK : ST_INPUT;
+		s = m && !lint_module_given(m, args->constant, args->nconstant, p.a, &p.d)
+		            ? ST_OK
+		            : ST_INPUT;
 	}
 	if (args->json)
 		return json_finish(json_document(args), &p, s);
