@@ -45,8 +45,8 @@ struct args {
 	size_t ntokens, cap_tokens;
 	unsigned ctas, launches, schedules, threads; /* 0: not given */
 	uint64_t seed;
-	unsigned races; /* enum sim_races + 1; 0: that of the order */
-	bool no_weak; /* no weak memory in any schedule */
+	unsigned races;    /* enum sim_races + 1; 0: that of the order */
+	bool no_weak;      /* no weak memory in any schedule */
 	int sum;           /* enum sim_sum; -1: all in turn */
 	const char *chain; /* kernels to run one after the other, with commas */
 	const char *ptx;   /* a file with the text to verify; NULL: what is generated */

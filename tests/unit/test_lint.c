@@ -228,10 +228,51 @@ static void deep_nests_end(void **state)
 	arena_free(&l.arena);
 }
 
+/* Weights may be loaded before the wait when they are named, and not where the kernel stores through
+ * the pointer itself. */
+static void parameters_that_are_named_may_be_loaded_before_the_wait(void **state)
+{
+	static const char head[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+	                           ".visible .entry k(.param .u64 p_w, .param .u64 p_x)\n{\n"
+	                           ".reg .b32 %r<4>;\n.reg .b64 %rd<4>;\n"
+	                           "ld.param.b64 %rd0, [p_w];\nld.param.b64 %rd1, [p_x];\n"
+	                           "ld.global.b32 %r0, [%rd0];\n";
+	static const struct {
+		const char *body, *name;
+		unsigned found;
+	} row[] = {
+	        {"griddepcontrol.wait;\nst.global.b32 [%rd1], %r0;\nret;\n}\n", NULL, 1},
+	        {"griddepcontrol.wait;\nst.global.b32 [%rd1], %r0;\nret;\n}\n", "p_w", 0},
+	        {"griddepcontrol.wait;\nst.global.b32 [%rd1], %r0;\nret;\n}\n", "p_x", 1},
+	        {"griddepcontrol.wait;\nst.global.b32 [%rd0], %r0;\nret;\n}\n", "p_w", 1},
+	        {"ld.global.b32 %r1, [%rd1];\ngriddepcontrol.wait;\nret;\n}\n", "p_w", 1},
+	};
+	char text[1024];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		struct arena a;
+		struct diags d;
+		struct ptx_module *m;
+
+		snprintf(text, sizeof text, "%s%s", head, row[i].body);
+		arena_init(&a, 0);
+		if (setjmp(a.oom))
+			fail();
+		diags_init(&d, &a);
+		m = ptx_parse_any(&a, &d, diags_add_source(&d, "t.ptx", text, strlen(text)));
+		assert_non_null(m);
+		assert_int_equal(lint_module_given(m, &row[i].name, row[i].name ? 1 : 0, &a, &d),
+		                 row[i].found);
+		arena_free(&a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(each_fault_is_found_and_nothing_else_in_its_kernel),
+	        cmocka_unit_test(parameters_that_are_named_may_be_loaded_before_the_wait),
 	        cmocka_unit_test(mended_nothing_is_found),
 	        cmocka_unit_test(every_rule_has_an_example),
 	        cmocka_unit_test(what_other_compilers_write_passes_through),
