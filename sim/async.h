@@ -9,7 +9,7 @@
 #pragma once
 #include "sim/internal.h"
 
-enum { SIM_MBARS = 64, SIM_ISSUERS = 32, SIM_PIECE = 16 };
+enum { SIM_MBARS = 64, SIM_ISSUERS = 256, SIM_PIECE = 16 };
 
 struct sim_know {
 	uint32_t phases[SIM_MBARS];    /* of an mbarrier: this many are complete */

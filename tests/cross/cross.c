@@ -10,6 +10,9 @@
  *	cross FOLDER ... --schedules N
  *	cross FOLDER ... --part K/N   every N-th combination, from the K-th on: deals the whole out
  *	                              over machines or nights
+ *	cross FOLDER ... --protocol P --tp N
+ *	                              only these, to run again what has failed; with --update the
+ *	                              table's other cells stay as they are
  *
  * A kernel that another sample has too, equal but for its name, is run once for each combination.
  * Races, which take most of the time, are looked for in every fourth schedule (every other one).
@@ -47,6 +50,8 @@ struct cross {
 	char *spec[MAX_SPECS];
 	unsigned nspec;
 	bool all;
+	int only_protocol;  /* CG_AUTO: all of them */
+	unsigned only_rank; /* as one of the table; 0: all */
 	struct cell cell[CG_NPROTOCOLS][NRANKS][NDTYPES];
 	unsigned served[MAX_SPECS][NRANKS]; /* kernels that some protocol took */
 	unsigned tried[MAX_SPECS][NRANKS];  /* combinations */
@@ -232,6 +237,17 @@ static const char *kernels(struct cross *c, struct pipe *p, struct args *args,
 	return NULL;
 }
 
+static bool is_filtered(const struct cross *c)
+{
+	return c->parts > 1 || c->only_protocol != CG_AUTO || c->only_rank;
+}
+
+static bool is_wanted(const struct cross *c, const struct combination *x)
+{
+	return (c->only_protocol == CG_AUTO || c->only_protocol == (int)x->protocol) &&
+	       (!c->only_rank || c->only_rank == ranks[x->rank]);
+}
+
 static void combination(struct cross *c, const struct combination *x)
 {
 	struct fe_set set[2] = {{"dtype", dtypes[x->dtype]}, {"hidden", x->hidden}};
@@ -251,7 +267,7 @@ static void combination(struct cross *c, const struct combination *x)
 	char what[256];
 	bool typed;
 
-	if (c->number++ % c->parts != c->part)
+	if (c->number++ % c->parts != c->part || !is_wanted(c, x))
 		return;
 	snprintf(what, sizeof what, "%s, %s, tp %u, %s, order %s, pdl %s%s%s", c->spec[x->spec],
 	         cg_protocol_name(x->protocol), ranks[x->rank], dtypes[x->dtype],
@@ -372,6 +388,32 @@ static void pairwise(struct cross *c)
 
 /* ---- the table ---- */
 
+static char before[CG_NPROTOCOLS][NDTYPES][NRANKS][24]; /* what the table had */
+
+static void read_row(char *line)
+{
+	char *at, *name = strtok_r(line, "|", &at), *type = strtok_r(NULL, "|", &at), *text;
+	int p = name ? cg_protocol_by_name(strtok(name, " ")) : -1;
+
+	for (unsigned t = 0; p > CG_AUTO && type && t < NDTYPES; t++)
+		if (strstr(type, dtypes[t]) && strlen(dtypes[t]) + 2 == strlen(type))
+			for (unsigned r = 0; r < NRANKS && (text = strtok_r(NULL, "|\n", &at)); r++)
+				snprintf(before[p][t][r], sizeof before[p][t][r], "%s", text);
+}
+
+/* Of a run of some combinations only. */
+static void read_table(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char line[1024];
+
+	while (f && fgets(line, sizeof line, f))
+		if (line[0] == '|')
+			read_row(line);
+	if (f)
+		fclose(f);
+}
+
 static void print_row(FILE *f, const struct cross *c, int p, unsigned t)
 {
 	fprintf(f, "| %s | %s |", cg_protocol_name((enum cg_protocol)p), dtypes[t]);
@@ -381,15 +423,18 @@ static void print_row(FILE *f, const struct cross *c, int p, unsigned t)
 		if (x->run || x->same || x->refused)
 			fprintf(f, " %u%s |", x->run, x->run || x->same ? "" : " (refused)");
 		else
-			fprintf(f, " |");
+			fprintf(f, "%s|", *before[p][t][r] ? before[p][t][r] : " ");
 	}
 	fprintf(f, "\n");
 }
 
 static int update(const struct cross *c, const char *path)
 {
-	FILE *f = fopen(path, "w");
+	FILE *f;
 
+	if (is_filtered(c))
+		read_table(path);
+	f = fopen(path, "w");
 	if (!f)
 		return 2;
 	fprintf(f,
@@ -402,7 +447,8 @@ static int update(const struct cross *c, const char *path)
 	        "so.  A kernel that several samples have, equal but for its name, counts once.  "
 	        "Failures: %u.\n\n| protocol | type |",
 	        c->all ? " all" : "", SMALL, c->schedules, c->all ? " and 33" : "",
-	        c->parts > 1 ? ", of a part of the combinations" : "", c->failed);
+	        is_filtered(c) ? ", some of them in runs of a part of the combinations" : "",
+	        c->failed);
 	for (unsigned r = 0; r < NRANKS; r++)
 		fprintf(f, " tp %u |", ranks[r]);
 	fprintf(f, "\n|---|---|");
@@ -423,7 +469,7 @@ static int update(const struct cross *c, const char *path)
 /* Where all was tried, every sample was served. */
 static void check_served(struct cross *c)
 {
-	for (unsigned s = 0; s < c->nspec && c->all && c->parts == 1; s++)
+	for (unsigned s = 0; s < c->nspec && c->all && !is_filtered(c); s++)
 		for (unsigned r = 0; r < NRANKS; r++)
 			if (!c->served[s][r])
 				report(c, c->spec[s], "no protocol takes its kernels");
@@ -496,13 +542,17 @@ int main(int argc, char **argv)
 			c.schedules = (unsigned)strtoul(argv[++i], NULL, 10);
 		if (!strcmp(argv[i], "--part") && i + 1 < argc)
 			read_part(&c, argv[++i]);
+		if (!strcmp(argv[i], "--protocol") && i + 1 < argc)
+			c.only_protocol = cg_protocol_by_name(argv[++i]);
+		if (!strcmp(argv[i], "--tp") && i + 1 < argc)
+			c.only_rank = (unsigned)strtoul(argv[++i], NULL, 10);
 	}
 	if (!c.schedules)
 		c.schedules = c.all ? 20 : SCHEDULES;
 	if (argc < 2 || !read_specs(&c, argv[1]) || !mkdtemp(c.folder)) {
 		fprintf(stderr,
 		        "usage: cross FOLDER-OF-SPECS [all|own] [--update FILE] [--schedules "
-		        "N] [--part K/N]\n");
+		        "N] [--part K/N] [--protocol P] [--tp N]\n");
 		return 2;
 	}
 	(own ? own_sizes : c.all ? every : pairwise)(&c);
