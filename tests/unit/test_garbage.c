@@ -102,7 +102,7 @@ static void rank(struct ranks_thread *t)
 	o.allgather = gather;
 	o.allgather_ctx = t;
 	o.device = &device;
-	o.setup_timeout_ns = 100000000;
+	o.setup_timeout_ns = j->kind == NONE ? 30000000000 : 100000000;
 	j->got[t->process] = rt_comm_create(&o, &h, &c);
 	if (j->got[t->process] == PLAIT_OK)
 		j->got[t->process] = plait_buffer_create(c, 1000, &b);
