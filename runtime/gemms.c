@@ -187,8 +187,8 @@ static const char *wrong(const plait_gemms *g, const struct plait_gemm_call *c)
 		return "'m', 'n' or 'k' is not 1 to 2^31 - 1";
 	if (type_of(c->dtype) < 0)
 		return "'dtype' is neither \"bf16\" nor \"f16\"";
-	if (!c->x || !c->w || !c->out || (c->x | c->w | c->out) % 16)
-		return "'x', 'w' or 'out' is no address of 16-byte alignment";
+	if (!c->x || !c->w || !c->out || (c->x | c->w | c->out) % 256)
+		return "'x', 'w' or 'out' is no address of 256-byte alignment";
 	if (c->sm_target > 4096)
 		return "'sm_target' is more than any GPU has";
 	return NULL;

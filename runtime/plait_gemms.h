@@ -36,7 +36,7 @@ struct plait_gemm_call {
 	const char *dtype;       /* "bf16" or "f16", of x, w and out; sums are f32 */
 	bool w_is_k_by_n;        /* w is [k, n]; else [n, k], as most engines keep weights */
 	unsigned sm_target;      /* 0: all SMs */
-	plait_address x, w, out; /* [m, k], w, [m, n]; rows follow one another, 16-byte aligned */
+	plait_address x, w, out; /* [m, k], w, [m, n]; rows follow one another; 256-byte aligned */
 };
 
 #define PLAIT_GEMM_CALL_INIT                                  \

@@ -229,9 +229,9 @@ enum { M = 3, N = 5, K = 4 };
 struct fixture {
 	plait_comm *c;
 	plait_gemms *g;
-	_Alignas(16) uint16_t x[M * K];
-	_Alignas(16) uint16_t w[2][24]; /* [n, k]; [k, n]; 16-byte aligned, too */
-	_Alignas(16) uint16_t out[M * N];
+	_Alignas(256) uint16_t x[M * K];
+	_Alignas(256) uint16_t w[2][128]; /* [n, k]; [k, n] */
+	_Alignas(256) uint16_t out[M * N];
 };
 
 static uint16_t bf16(int small)
@@ -245,7 +245,7 @@ static uint16_t bf16(int small)
 
 static int set_up(void **state)
 {
-	struct fixture *f = aligned_alloc(16, (sizeof *f + 15) / 16 * 16);
+	struct fixture *f = aligned_alloc(256, sizeof *f);
 	struct plait_comm_options o = PLAIT_COMM_OPTIONS_INIT;
 	struct rt_hooks h = {.drv = &fake_driver};
 
@@ -382,7 +382,7 @@ static void what_does_not_fit_is_named(void **state)
 		c.n = i == 2 ? INT64_MAX : c.n;
 		c.k = i == 3 ? -1 : c.k;
 		c.dtype = i == 4 ? NULL : i == 5 ? "f32" : c.dtype;
-		c.x += i == 6 ? 8 : 0;
+		c.x += i == 6 ? 16 : 0;
 		c.out = i == 7 ? 0 : c.out;
 		c.sm_target = i == 8 ? UINT32_MAX : c.sm_target;
 		assert_int_equal(plait_gemms_run(f->g, &c), PLAIT_USAGE);
