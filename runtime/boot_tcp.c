@@ -11,6 +11,7 @@
 #include "support/hash.h"
 #include "support/text.h"
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,8 +203,8 @@ static bool join_all(struct join *j, uint64_t deadline, struct rt_error *e)
 	return true;
 }
 
-static bool is_only_first(struct tcp *t, const struct addrinfo *a, unsigned port,
-                          struct rt_error *e);
+static bool is_only_first(struct tcp *t, const struct addrinfo *a, unsigned port, int listener,
+                          uint64_t deadline, struct rt_error *e);
 
 static bool serve(struct tcp *t, const struct rt_world *w, struct rt_error *e)
 {
@@ -214,7 +215,7 @@ static bool serve(struct tcp *t, const struct rt_world *w, struct rt_error *e)
 
 	if (!j)
 		rt_fail(e, PLAIT_NOMEM, "out of memory");
-	if (j && a && is_only_first(t, a, rt_port(w->port, t->base), e)) {
+	if (j && a) {
 		j->t = t;
 		while ((j->listener = rt_listen(a, rt_port(w->port, t->base), PORTS)) < 0 &&
 		       rt_now_ns() < deadline)
@@ -224,7 +225,9 @@ static bool serve(struct tcp *t, const struct rt_world *w, struct rt_error *e)
 			        "none of %d ports from %u is free; set PLAIT_PORT to another one",
 			        PORTS, rt_port(w->port, t->base));
 		else
-			ok = join_all(j, deadline, e);
+			ok = is_only_first(t, a, rt_port(w->port, t->base), j->listener, deadline,
+			                   e) &&
+			     join_all(j, deadline, e);
 		while (j->np)
 			drop_pending(j, j->np - 1);
 		if (j->listener >= 0)
@@ -278,14 +281,28 @@ static enum attempt knock(struct tcp *t, const struct addrinfo *a, unsigned port
 	return REFUSED;
 }
 
-/* Process 0 asks whether another one listens already, which happens when a launcher's variables are
- * those of another process: else it would wait for those that the other has. */
-static bool is_only_first(struct tcp *t, const struct addrinfo *a, unsigned port,
-                          struct rt_error *e)
+/*
+ * Process 0, which listens, asks whether another one does, at a port before its own: that happens when a
+ * launcher's variables are those of another process, and it would wait for those that the other has.
+ */
+static bool is_only_first(struct tcp *t, const struct addrinfo *a, unsigned port, int listener,
+                          uint64_t deadline, struct rt_error *e)
 {
-	for (unsigned i = 0; i < PORTS; i++)
-		if (knock(t, a, rt_port(port, i), rt_deadline(300000000u), e) == REFUSED)
+	const uint64_t patience = 300000000u;
+	struct sockaddr_storage own = {0};
+	socklen_t n = sizeof own;
+	unsigned mine;
+
+	if (getsockname(listener, (struct sockaddr *)&own, &n) != 0)
+		return true;
+	mine = ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
+	                                       : ((struct sockaddr_in *)&own)->sin_port);
+	for (unsigned i = 0; i < PORTS && rt_port(port, i) != mine && rt_now_ns() < deadline; i++) {
+		uint64_t soon = rt_deadline(patience);
+
+		if (knock(t, a, rt_port(port, i), soon < deadline ? soon : deadline, e) == REFUSED)
 			return false;
+	}
 	return true;
 }
 

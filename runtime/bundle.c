@@ -49,37 +49,43 @@ static uint64_t hash_of(const struct entry *e, struct rt_bytes image)
 	return XXH3_64bits_withSeed(image.p, image.n, XXH3_64bits(&zero, sizeof zero));
 }
 
-/* The bytes of the image for this transport, and its entry; 0 bytes: there is none. */
-static struct rt_bytes find(struct rt_bytes b, uint32_t transport, struct entry *found)
+/* The bytes of the image for this transport, and its entry; 0 bytes: there is none, and *why. */
+static struct rt_bytes find(struct rt_bytes b, uint32_t transport, struct entry *found,
+                            const char **why)
 {
 	const struct rt_bytes none = {NULL, 0};
 	const unsigned char *p = b.p;
 	size_t left = b.n;
 	struct head h;
 
+	*why = "is none: give the file kernels.image of the folder";
 	if (left < sizeof h)
 		return none;
 	memcpy(&h, p, sizeof h);
-	if (memcmp(h.magic, magic, sizeof magic) != 0 || h.format != FORMAT || h.n > MOST_IMAGES)
+	if (memcmp(h.magic, magic, sizeof magic) != 0)
+		return none;
+	*why = "is of another version of plait: make it again";
+	if (h.format != FORMAT)
+		return none;
+	*why = "is damaged: it is shorter than its images, or says what cannot be";
+	if (h.n > MOST_IMAGES)
 		return none;
 	p += sizeof h;
 	left -= sizeof h;
 	for (uint32_t i = 0; i < h.n; i++) {
-		struct entry e;
-
-		if (left < sizeof e)
+		if (left < sizeof *found)
 			return none;
-		memcpy(&e, p, sizeof e);
-		p += sizeof e;
-		left -= sizeof e;
-		if (e.bytes > left)
+		memcpy(found, p, sizeof *found);
+		p += sizeof *found;
+		left -= sizeof *found;
+		if (found->bytes > left)
 			return none;
-		*found = e;
-		if (e.transport == transport)
-			return (struct rt_bytes){p, (size_t)e.bytes};
-		p += e.bytes;
-		left -= (size_t)e.bytes;
+		if (found->transport == transport)
+			return (struct rt_bytes){p, (size_t)found->bytes};
+		p += found->bytes;
+		left -= (size_t)found->bytes;
 	}
+	*why = NULL;
 	return none;
 }
 
@@ -114,14 +120,14 @@ enum status rt_bundle_read(struct rt_image *m, struct rt_bytes b,
 	static const char *const names[] = {
 	        [MULTICAST] = "multicast", [PEER] = "peers", [NCCL] = "NCCL"};
 	uint32_t transport = transport_of(o);
+	const char *why;
 	struct entry e;
-	struct rt_bytes image = find(b, transport, &e);
+	struct rt_bytes image = find(b, transport, &e, &why);
 
+	if (!image.n && why)
+		return bad(m, "%s", why);
 	if (!image.n)
-		return bad(m,
-		           "has no kernels for %s, or is none: give the file kernels.image of "
-		           "the folder",
-		           names[transport]);
+		return bad(m, "has no kernels for %s", names[transport]);
 	if (e.hash != hash_of(&e, image))
 		return bad(m, "is damaged: its bytes are not those that were written");
 	if (!rt_image_read(m, image) || m->nccl != o->nccl)

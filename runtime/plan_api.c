@@ -127,6 +127,9 @@ static bool machine_in(const struct plait_machine *m, unsigned tp, struct pl_mac
 	                          .gamma = x.gamma,
 	                          .persistent = x.persistent};
 	memcpy(to->name, x.name, sizeof to->name - 1);
+	for (const char *c = to->name; *c; c++) /* it goes into JSON and texts as it is */
+		if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\')
+			return false;
 	return rows_in(x.fused, x.nfused, &to->fused) && rows_in(x.push, x.npush, &to->push) &&
 	       rows_in(x.plain, x.nplain, &to->plain) && is_in(x.sms, 1, 4096) &&
 	       is_in(x.sms_per_gpc, 0, 4096) && numbers_in(to) && (x.nfused || x.npush) && x.nplain;
@@ -144,10 +147,10 @@ static enum status wrong(plait_planner *p, enum diag_code code, const char *text
 
 static bool makes_sense(const struct plait_gemm_fact *f)
 {
-	enum { TILE = 1 << 16 };
+	enum { TILE = 1 << 16, CLUSTER = 16 };
 
-	return f->tile_m <= TILE && f->tile_n <= TILE && f->cluster_m <= TILE &&
-	       f->cluster_n <= TILE && f->split_k <= TILE && is_in(f->waves, 0, 1e9) &&
+	return f->tile_m <= TILE && f->tile_n <= TILE && f->cluster_m <= CLUSTER &&
+	       f->cluster_n <= CLUSTER && f->split_k <= TILE && is_in(f->waves, 0, 1e9) &&
 	       is_in(f->us, 0, 1e12);
 }
 
@@ -370,6 +373,8 @@ enum plait_status plait_plan_force(plait_planner *p, const struct plait_batch *b
 	    split_at < 0)
 		return PLAIT_USAGE;
 	s = pl_plan_as(p->planner, &x, (enum pl_mode)mode, split_at, &plan);
+	if (p->has_strange)
+		return blame_caller(p);
 	if (s == ST_OK && plan->mode != (enum pl_mode)mode)
 		return PLAIT_USAGE;
 	*out = (const plait_plan *)(const void *)plan;

@@ -156,17 +156,19 @@ static enum plait_status report(plait_workspace *w, struct rt_side *x, struct pl
 static enum plait_status look(plait_workspace *w, unsigned local, struct plait_record *record)
 {
 	struct rt_side *x = &w->side[local];
+	struct rt_error *e = &w->stage->comm->error, kept = *e;
 	bool again = x->asked;
 
 	if (x->dead)
 		return report(w, x, record);
-	rt_error_clear(&w->stage->comm->error);
+	rt_error_clear(e);
 	if (!x->asked && !ask(w, local))
-		return w->stage->comm->error.status;
+		return e->status;
 	if (has_come(x))
 		take(x);
 	else if (again && !may_come(w, local))
-		return w->stage->comm->error.status;
+		return e->status;
+	*e = kept; /* what failed before remains said while all is well */
 	return report(w, x, record);
 }
 

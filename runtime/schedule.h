@@ -69,6 +69,12 @@ struct plait_schedule {
 	int64_t *length[2], *cached[2]; /* [max_requests] */
 };
 
+/*
+ * What a callback of the caller's gave: what calls of its own have left in the communicator's message
+ * is dropped when all is well, and stands behind PLAIT_ENV when it is not.
+ */
+bool rt_callback_good(plait_schedule *s, int code);
+
 /* Fills the statements and the tensors; not collective.  The communicator's error says why not. */
 enum plait_status rt_schedule_model(plait_schedule *s);
 

@@ -52,11 +52,11 @@ static enum plait_status ask(plait_schedule *s, const struct fe_mvalue *v, uint3
 			t.local = l;
 			t.index = i;
 			r = s->o.tensor(s->o.ctx, &t, &s->local[l].tensor[slot + i]);
-			if (r)
-				return rt_fail(
-				        &s->comm->error, PLAIT_ENV,
-				        "rank %u: tensor '%s', element %lld: the callback gave %d",
-				        s->comm->local[l].rank, v->name, (long long)i, r);
+			if (rt_callback_good(s, r))
+				continue;
+			rt_error_context(&s->comm->error, "rank %u: tensor '%s', element %lld",
+			                 s->comm->local[l].rank, v->name, (long long)i);
+			return s->comm->error.status;
 		}
 	return PLAIT_OK;
 }
@@ -159,6 +159,31 @@ static void forms_of(const plait_stage *s, uint32_t unit, bool *own, bool *all)
 		*(s->image.variant[u->range[i].variant].rows == IR_ROWS_OWN ? own : all) = true;
 }
 
+/* A parameter of the planner's spec, and of the stage's. */
+static bool same_param(const struct ir_param *p, const struct plait_param_info *q)
+{
+	return !strcmp(p->name, q->name) && p->type.cols == q->cols &&
+	       !strcmp(ir_dtype_info[p->type.dtype].text, q->dtype);
+}
+
+static enum plait_status same_params(plait_schedule *s, const struct ir_func *f, uint32_t unit)
+{
+	for (uint32_t i = 0; i < f->nparam; i++) {
+		const struct plait_param_info *q = &s->stage->view.kernel[unit].param[i];
+
+		if (!same_param(&f->param[i], q))
+			return rt_fail(&s->comm->error, PLAIT_USAGE,
+			               "kernel '%s': parameter '%s' is %s[%lld] in the planner's "
+			               "spec, and in the stage's '%s', %s[%lld]: make both of one "
+			               "spec",
+			               f->name, f->param[i].name,
+			               ir_dtype_info[f->param[i].type.dtype].text,
+			               (long long)f->param[i].type.cols, q->name, q->dtype,
+			               (long long)q->cols);
+	}
+	return PLAIT_OK;
+}
+
 static enum plait_status take_kernel(plait_schedule *s, const struct fe_step *f, struct rt_step *x)
 {
 	bool own, all;
@@ -171,6 +196,8 @@ static enum plait_status take_kernel(plait_schedule *s, const struct fe_step *f,
 		        "the stage has no kernel '%s' as the planner's model has it: make both "
 		        "of one spec",
 		        f->func->name);
+	if (same_params(s, f->func, x->unit) != PLAIT_OK)
+		return s->comm->error.status;
 	if (s->stage->image.unit[x->unit].carried) {
 		forms_of(s->stage, x->unit, &own, &all);
 		s->can_own &= own;

@@ -65,6 +65,19 @@ static bool blame(const struct rt_run *r, const struct rt_step *x, const struct 
 
 /* ---- operations of the caller ---- */
 
+bool rt_callback_good(plait_schedule *s, int code)
+{
+	struct rt_error *e = &s->comm->error;
+
+	if (!code) {
+		rt_error_clear(e);
+		return true;
+	}
+	rt_fail(e, PLAIT_ENV, "the callback gave %d", code);
+	e->status = PLAIT_ENV;
+	return false;
+}
+
 static unsigned target_of(const struct rt_step *x, const struct pl_stage *st)
 {
 	unsigned least = 0;
@@ -120,10 +133,7 @@ static bool operation(const struct rt_run *r, const struct rt_step *x, const str
 		return blame(r, x, p, l);
 	code = s->o.operation(s->o.ctx, &op);
 	rt_leave(s->comm);
-	if (!code)
-		return true;
-	rt_fail(&s->comm->error, PLAIT_ENV, "the callback gave %d", code);
-	return blame(r, x, p, l);
+	return rt_callback_good(s, code) || blame(r, x, p, l);
 }
 
 /* ---- kernels ---- */
@@ -230,9 +240,7 @@ static bool sum_one(const struct rt_run *r, const struct rt_ref *f, const struct
 	if (s->o.all_reduce) {
 		code = s->o.all_reduce(s->o.ctx, l, r->stream[l], (plait_address)(uintptr_t)at, n,
 		                       f->dtype);
-		if (code)
-			rt_fail(e, PLAIT_ENV, "the callback of the all-reduce gave %d", code);
-		return !code;
+		return rt_callback_good(s, code);
 	}
 	if (type < 0) {
 		rt_fail(e, PLAIT_USAGE, "NCCL does not sum %s: give all_reduce", f->dtype);

@@ -274,12 +274,34 @@ static void a_second_first_process_is_told(void **state)
 	assert_true(first.gathered && other.gathered);
 }
 
+static void of_two_first_ones_that_start_at_once_one_is_told(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		unsigned port = a_port(), told = 0;
+		struct process p[2], other;
+
+		begin(&p[0], 0, port);
+		begin(&p[1], 0, port);
+		usleep(200000);
+		begin(&other, 1, port);
+		for (unsigned k = 0; k < 2; k++) {
+			pthread_join(p[k].thread, NULL);
+			told += strstr(p[k].error.text, "say that they are process 0") != NULL;
+		}
+		pthread_join(other.thread, NULL);
+		assert_int_equal(told, 1);
+		assert_true(other.gathered && (p[0].gathered || p[1].gathered));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(answers_that_are_none_are_no_welcome),
 	        cmocka_unit_test(greetings_that_are_none_are_refused_and_the_right_one_is_heard),
 	        cmocka_unit_test(a_second_first_process_is_told),
+	        cmocka_unit_test(of_two_first_ones_that_start_at_once_one_is_told),
 	};
 
 	return cmocka_run_group_tests_name("greetings", tests, NULL, NULL);

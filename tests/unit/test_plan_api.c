@@ -303,6 +303,9 @@ static void numbers_of_a_machine_that_make_no_sense_are_refused(void **state)
 			expect(&o, PLAIT_USAGE, "members that make no sense");
 		}
 	m = good;
+	snprintf(m.name, sizeof m.name, "a\"b\\\n");
+	expect(&o, PLAIT_USAGE, "members that make no sense");
+	m = good;
 	o.hysteresis = NAN;
 	expect(&o, PLAIT_USAGE, "'hysteresis'");
 }
@@ -354,6 +357,7 @@ static void answers_of_a_callback_that_make_no_sense_are_named(void **state)
 		assert_null(plan);
 		assert_non_null(strstr(plait_planner_diagnostics(p), "'gemm' answers"));
 		assert_non_null(strstr(plait_planner_diagnostics(p), "k = "));
+		assert_int_equal(plait_plan_force(p, &b, PLAIT_RUN_FUSED, 0, &plan), PLAIT_USAGE);
 		plait_planner_free(p);
 	}
 	free((char *)(uintptr_t)o.text);
