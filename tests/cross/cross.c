@@ -198,9 +198,9 @@ static bool seen_before(struct cross *c, struct pipe *p, const struct ir_func *f
 }
 
 /* Compiles kernel by kernel, so that one that is refused does not take the others with it. */
-static const char *kernels(struct cross *c, struct pipe *p, struct args *args,
-                           const struct combination *x)
+static const char *kernels(struct cross *c, struct pipe *p, const struct combination *x)
 {
+	const struct pipe_kernel like = {.rows = p->rows, .protocol = x->protocol};
 	struct cell *cell = &c->cell[x->protocol][x->rank][x->dtype];
 	enum status s;
 
@@ -209,10 +209,9 @@ static const char *kernels(struct cross *c, struct pipe *p, struct args *args,
 
 		if (!f->is_kernel)
 			continue;
-		args->kernel = f->name;
 		diags_init(&p->d, p->a);
 		diags_add_source(&p->d, p->src->name, p->src->text, p->src->len);
-		s = pipe_codegen(p, x->protocol);
+		s = pipe_compile(p, f, x->protocol, &like);
 		if (s != ST_OK && s != ST_INTERNAL && refused(&p->d)) {
 			cell->refused++;
 			continue;
@@ -294,7 +293,7 @@ static void combination(struct cross *c, const struct combination *x)
 	if (s == ST_OK)
 		s = pipe_passes(&p, cg_protocol_rows(x->protocol), NULL);
 	if (s == ST_OK) {
-		report(c, what, kernels(c, &p, &args, x));
+		report(c, what, kernels(c, &p, x));
 	} else if (s == ST_INPUT && refused(&p.d)) {
 		c->cell[x->protocol][x->rank][x->dtype].refused++;
 		report(c, what, NULL);

@@ -137,8 +137,9 @@ static bool fail(struct kernels *k, struct pipe *p, const struct row *like)
 }
 
 /* Kernel by kernel, so that one that is refused does not take the others with it. */
-static bool compile(struct kernels *k, struct pipe *p, struct args *args, const struct row *like)
+static bool compile(struct kernels *k, struct pipe *p, const struct row *like)
 {
+	struct pipe_kernel how = {.protocol = like->protocol};
 	enum status s = pipe_read(p);
 
 	if (s == ST_OK)
@@ -154,10 +155,9 @@ static bool compile(struct kernels *k, struct pipe *p, struct args *args, const 
 	for (const struct ir_func *f = p->after->funcs; f; f = f->next) {
 		if (!f->is_kernel)
 			continue;
-		args->kernel = f->name;
 		diags_init(&p->d, p->a);
 		diags_add_source(&p->d, p->src->name, p->src->text, p->src->len);
-		s = pipe_codegen(p, like->protocol);
+		s = pipe_compile(p, f, like->protocol, &how);
 		if (s == ST_OK && !add(k, p->kernel[p->nkernel - 1].k, like))
 			return false;
 		if (s == ST_OK)
@@ -188,7 +188,7 @@ bool kernels_compile(struct kernels *k, unsigned spec, enum cg_protocol protocol
 		abort();
 	args.arena = &a;
 	pipe_init(&p, &a, &args);
-	good = compile(k, &p, &args, &like);
+	good = compile(k, &p, &like);
 	arena_free(&a);
 	return good;
 }
