@@ -1,13 +1,11 @@
 /* Opening cuBLASLt, the messages of what fails, the shapes behind its ids. */
 #include "runtime/blaslt.h"
+#include "runtime/symbols.h"
 #include <dlfcn.h>
 #include <string.h>
 
-static const struct row {
-	const char *symbol;
-	size_t offset;
-} rows[] = {
-#define RT_BLASLT(result, member, symbol, args) {#symbol, offsetof(struct rt_blaslt, member)},
+static const struct rt_symbol rows[] = {
+#define RT_BLASLT(result, member, symbol, args) {#symbol, offsetof(struct rt_blaslt, member), true},
 #include "runtime/blaslt.def"
 #undef RT_BLASLT
 };
@@ -16,7 +14,7 @@ _Static_assert(sizeof rows / sizeof *rows == RT_BLASLT_ROWS, "a row for each fun
 
 const char *rt_blaslt_symbol(enum rt_blaslt_row row)
 {
-	return (unsigned)row < RT_BLASLT_ROWS ? rows[row].symbol : "?";
+	return (unsigned)row < RT_BLASLT_ROWS ? rows[row].name : "?";
 }
 
 bool rt_blaslt_ok(const struct rt_blaslt *t, struct rt_error *e, enum rt_blaslt_row row, int r)
@@ -44,7 +42,7 @@ static void *open_any(const char *path, const char **name)
 
 enum plait_status rt_blaslt_open(struct rt_blaslt *t, const char *path, struct rt_error *e)
 {
-	const char *name;
+	const char *name, *missing;
 	void *lib = open_any(path, &name);
 
 	memset(t, 0, sizeof *t);
@@ -53,17 +51,11 @@ enum plait_status rt_blaslt_open(struct rt_blaslt *t, const char *path, struct r
 		               "cuBLASLt cannot be opened: %s; it is in the package of cuBLAS, and "
 		               "LD_LIBRARY_PATH may name its folder",
 		               dlerror());
-	for (size_t i = 0; i < RT_BLASLT_ROWS; i++) {
-		void *f = dlsym(lib, rows[i].symbol);
-
-		if (!f) {
-			dlclose(lib);
-			return rt_fail(e, PLAIT_ENV, "%s has no '%s'; cuBLAS 12 or 13 is needed",
-			               name, rows[i].symbol);
-		}
-		memcpy((char *)t + rows[i].offset, &f, sizeof f);
-	}
-	return PLAIT_OK;
+	missing = rt_symbols_load(lib, rows, RT_BLASLT_ROWS, t);
+	if (!missing)
+		return PLAIT_OK;
+	dlclose(lib);
+	return rt_fail(e, PLAIT_ENV, "%s has no '%s'; cuBLAS 12 or 13 is needed", name, missing);
 }
 
 /* ---- ids ---- */

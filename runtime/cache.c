@@ -175,38 +175,49 @@ static bool read_all(int fd, unsigned char *p, size_t n)
 	return true;
 }
 
-/* The file's bytes if its head says that they are the key and a value; 0: there is no such file.  So
- * no memory is asked for that an honest file does not need. */
-static size_t size_of(const struct rt_cache *c, const char *name, size_t key)
+/* A file of ours, and its size; -1: there is none. */
+static int open_value(const struct rt_cache *c, const char *name, uint64_t *size)
 {
 	/* not blocking: what was a file may be a pipe by now */
 	int fd = openat(c->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
+
+	if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !ours(&st))) {
+		close(fd);
+		fd = -1;
+	}
+	*size = fd < 0 ? 0 : (uint64_t)st.st_size;
+	return fd;
+}
+
+/* The file's bytes if its head says that they are the key and a value; 0: there is no such file.  So
+ * no memory is asked for that an honest file does not need. */
+static size_t size_of(const struct rt_cache *c, const char *name, size_t key)
+{
+	uint64_t size;
+	int fd = open_value(c, name, &size);
 	struct head h;
-	size_t n = 0;
+	bool good;
 
 	if (fd < 0)
 		return 0;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours(&st) &&
-	    read_all(fd, (unsigned char *)&h, sizeof h) && h.key == key && h.value <= largest &&
-	    (uint64_t)st.st_size == sizeof h + key + h.value)
-		n = (size_t)st.st_size;
+	good = read_all(fd, (unsigned char *)&h, sizeof h) && h.key == key && h.value <= largest &&
+	       size == sizeof h + key + h.value;
 	close(fd);
-	return n;
+	return good ? (size_t)size : 0;
 }
 
 /* Reads a file of n bytes, no more and no fewer. */
 static bool read_file(const struct rt_cache *c, const char *name, unsigned char *p, size_t n)
 {
-	int fd = openat(c->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	struct stat st;
+	uint64_t size;
+	int fd = open_value(c, name, &size);
 	unsigned char more;
 	bool good;
 
 	if (fd < 0)
 		return false;
-	good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours(&st) && read_all(fd, p, n) &&
-	       read(fd, &more, 1) == 0;
+	good = read_all(fd, p, n) && read(fd, &more, 1) == 0;
 	close(fd);
 	return good;
 }

@@ -82,8 +82,7 @@ static enum status check_arguments(struct job *j)
 	if (rt_set_wrong(o->set, o->nset)) {
 		diag_at(&j->d, DIAG_ERROR, DIAG_RT_ARGUMENT, (struct span){0}, "%s",
 		        rt_set_wrong(o->set, o->nset));
-		diag_note(&j->d, (struct span){0},
-		          "'set' has 'nset' entries like {\"hidden\", \"4096\"}");
+		diag_note(&j->d, (struct span){0}, RT_SET_FIX);
 		return ST_USAGE;
 	}
 	if (o->tp < 1 || o->tp > CG_MAX_RANKS) {

@@ -1,16 +1,13 @@
 /* Opening the CUDA driver, and the messages of what fails. */
 #include "runtime/driver.h"
+#include "runtime/symbols.h"
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 /* clang-format off */
-static const struct row {
-	const char *symbol;
-	size_t offset;
-	bool need;
-} rows[] = {
+static const struct rt_symbol rows[] = {
 #define RT_DRIVER(need, member, symbol, args) {#symbol, offsetof(struct rt_driver, member), need},
 #include "runtime/driver.def"
 #undef RT_DRIVER
@@ -54,7 +51,7 @@ void rt_error_context(struct rt_error *e, const char *fmt, ...)
 
 const char *rt_driver_symbol(enum rt_driver_row row)
 {
-	return (unsigned)row < RT_DRIVER_ROWS ? rows[row].symbol : "?";
+	return (unsigned)row < RT_DRIVER_ROWS ? rows[row].name : "?";
 }
 
 bool rt_cu_ok(const struct rt_driver *d, struct rt_error *e, enum rt_driver_row row, cu_result r)
@@ -83,6 +80,7 @@ enum plait_status rt_driver_load(struct rt_driver *d, const char *path, struct r
 {
 	const char *name = path ? path : "libcuda.so.1";
 	void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	const char *missing;
 
 	memset(d, 0, sizeof *d);
 	if (!lib)
@@ -91,18 +89,12 @@ enum plait_status rt_driver_load(struct rt_driver *d, const char *path, struct r
 		               "with their driver "
 		               "installed, and in a container only when it is passed through",
 		               dlerror());
-	for (size_t i = 0; i < RT_DRIVER_ROWS; i++) {
-		void *f = dlsym(lib, rows[i].symbol);
-
-		if (!f && rows[i].need) {
-			dlclose(lib);
-			return rt_fail(e, PLAIT_ENV,
-			               "%s has no '%s'; a driver for CUDA 12.0 or newer is needed",
-			               name, rows[i].symbol);
-		}
-		memcpy((char *)d + rows[i].offset, &f, sizeof f);
-	}
-	return PLAIT_OK;
+	missing = rt_symbols_load(lib, rows, RT_DRIVER_ROWS, d);
+	if (!missing)
+		return PLAIT_OK;
+	dlclose(lib);
+	return rt_fail(e, PLAIT_ENV, "%s has no '%s'; a driver for CUDA 12.0 or newer is needed",
+	               name, missing);
 }
 
 enum plait_status rt_driver_open(struct rt_driver *d, const char *path, struct rt_error *e)

@@ -5,6 +5,7 @@
 #include "support/status.h"
 
 /* What is wrong with a caller's list of overrides, as a sentence; NULL: nothing. */
+#define RT_SET_FIX "'set' has 'nset' entries like {\"hidden\", \"4096\"}"
 const char *rt_set_wrong(const struct plait_set *set, size_t nset);
 
 /*

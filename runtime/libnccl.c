@@ -1,13 +1,10 @@
 /* Opening NCCL, the messages of what fails, and the halves of the fallback. */
 #include "runtime/libnccl.h"
+#include "runtime/symbols.h"
 #include <dlfcn.h>
 #include <string.h>
 
-static const struct row {
-	const char *symbol;
-	size_t offset;
-	bool need;
-} rows[] = {
+static const struct rt_symbol rows[] = {
 #define RT_NCCL(need, result, member, symbol, args) \
 	{#symbol, offsetof(struct rt_nccl, member), need},
 #include "runtime/libnccl.def"
@@ -18,7 +15,7 @@ _Static_assert(sizeof rows / sizeof *rows == RT_NCCL_ROWS, "a row for each funct
 
 const char *rt_nccl_symbol(enum rt_nccl_row row)
 {
-	return (unsigned)row < RT_NCCL_ROWS ? rows[row].symbol : "?";
+	return (unsigned)row < RT_NCCL_ROWS ? rows[row].name : "?";
 }
 
 bool rt_nccl_ok(const struct rt_nccl *n, struct rt_error *e, enum rt_nccl_row row, int r)
@@ -33,21 +30,16 @@ enum plait_status rt_nccl_open(struct rt_nccl *n, const char *path, struct rt_er
 {
 	const char *name = path ? path : "libnccl.so.2";
 	void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	const char *missing;
 
 	memset(n, 0, sizeof *n);
 	if (!lib)
 		return rt_fail(e, PLAIT_ENV, "NCCL cannot be opened: %s", dlerror());
-	for (size_t i = 0; i < RT_NCCL_ROWS; i++) {
-		void *f = dlsym(lib, rows[i].symbol);
-
-		if (!f && rows[i].need) {
-			dlclose(lib);
-			return rt_fail(e, PLAIT_ENV, "%s has no '%s'; NCCL 2.18 or newer is needed",
-			               name, rows[i].symbol);
-		}
-		memcpy((char *)n + rows[i].offset, &f, sizeof f);
-	}
-	return PLAIT_OK;
+	missing = rt_symbols_load(lib, rows, RT_NCCL_ROWS, n);
+	if (!missing)
+		return PLAIT_OK;
+	dlclose(lib);
+	return rt_fail(e, PLAIT_ENV, "%s has no '%s'; NCCL 2.18 or newer is needed", name, missing);
 }
 
 bool rt_nccl_reduce_scatter(const struct rt_nccl *n, struct rt_error *e, struct nccl_comm *c,

@@ -4,6 +4,7 @@
  * where they are the same.
  */
 #include "runtime/jit.h"
+#include "runtime/symbols.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,17 +34,17 @@ struct rt_nvjitlink {
 };
 
 /* clang-format off */
-static const struct { const char *name; size_t offset; } functions[] = {
-	{"nvJitLinkCreate",             offsetof(struct rt_nvjitlink, create)},
-	{"nvJitLinkDestroy",            offsetof(struct rt_nvjitlink, destroy)},
-	{"nvJitLinkAddData",            offsetof(struct rt_nvjitlink, add_data)},
-	{"nvJitLinkComplete",           offsetof(struct rt_nvjitlink, complete)},
-	{"nvJitLinkGetLinkedCubinSize", offsetof(struct rt_nvjitlink, cubin_size)},
-	{"nvJitLinkGetLinkedCubin",     offsetof(struct rt_nvjitlink, cubin)},
-	{"nvJitLinkGetErrorLogSize",    offsetof(struct rt_nvjitlink, error_log_size)},
-	{"nvJitLinkGetErrorLog",        offsetof(struct rt_nvjitlink, error_log)},
-	{"nvJitLinkGetInfoLogSize",     offsetof(struct rt_nvjitlink, info_log_size)},
-	{"nvJitLinkGetInfoLog",         offsetof(struct rt_nvjitlink, info_log)},
+static const struct rt_symbol functions[] = {
+	{"nvJitLinkCreate",             offsetof(struct rt_nvjitlink, create), true},
+	{"nvJitLinkDestroy",            offsetof(struct rt_nvjitlink, destroy), true},
+	{"nvJitLinkAddData",            offsetof(struct rt_nvjitlink, add_data), true},
+	{"nvJitLinkComplete",           offsetof(struct rt_nvjitlink, complete), true},
+	{"nvJitLinkGetLinkedCubinSize", offsetof(struct rt_nvjitlink, cubin_size), true},
+	{"nvJitLinkGetLinkedCubin",     offsetof(struct rt_nvjitlink, cubin), true},
+	{"nvJitLinkGetErrorLogSize",    offsetof(struct rt_nvjitlink, error_log_size), true},
+	{"nvJitLinkGetErrorLog",        offsetof(struct rt_nvjitlink, error_log), true},
+	{"nvJitLinkGetInfoLogSize",     offsetof(struct rt_nvjitlink, info_log_size), true},
+	{"nvJitLinkGetInfoLog",         offsetof(struct rt_nvjitlink, info_log), true},
 };
 /* clang-format on */
 
@@ -89,6 +90,7 @@ enum status rt_nvjitlink_open(struct arena *a, struct diags *d, const char *dir,
 {
 	struct rt_nvjitlink *l = arena_new(a, struct rt_nvjitlink);
 	void *lib = open_library(a, dir);
+	const char *missing;
 
 	*out = NULL;
 	if (!lib) {
@@ -100,17 +102,13 @@ enum status rt_nvjitlink_open(struct arena *a, struct diags *d, const char *dir,
 		          "neither");
 		return ST_ENV;
 	}
-	for (size_t i = 0; i < COUNT(functions); i++) {
-		void *f = dlsym(lib, functions[i].name);
-
-		if (!f) {
-			diag_at(d, DIAG_ERROR, DIAG_RT_LIBRARY, (struct span){0},
-			        "libnvJitLink.so has no '%s'; version 12.0 or newer is needed to "
-			        "make cubins",
-			        functions[i].name);
-			return ST_ENV;
-		}
-		memcpy((char *)l + functions[i].offset, &f, sizeof f);
+	missing = rt_symbols_load(lib, functions, COUNT(functions), l);
+	if (missing) {
+		diag_at(d, DIAG_ERROR, DIAG_RT_LIBRARY, (struct span){0},
+		        "libnvJitLink.so has no '%s'; version 12.0 or newer is needed to make "
+		        "cubins",
+		        missing);
+		return ST_ENV;
 	}
 	*out = l;
 	return ST_OK;

@@ -187,8 +187,7 @@ static enum status check(plait_planner *p)
 	if (!o->text)
 		return wrong(p, DIAG_RT_ARGUMENT, "no spec is given", "set 'text' and 'text_len'");
 	if (rt_set_wrong(o->set, o->nset))
-		return wrong(p, DIAG_RT_ARGUMENT, rt_set_wrong(o->set, o->nset),
-		             "'set' has 'nset' entries like {\"hidden\", \"4096\"}");
+		return wrong(p, DIAG_RT_ARGUMENT, rt_set_wrong(o->set, o->nset), RT_SET_FIX);
 	if (o->tp < 1 || o->tp > IR_MAX_TP)
 		return wrong(p, DIAG_RT_ARGUMENT, "tp is not 1 to 16",
 		             "set 'tp' to the number of ranks");
@@ -339,6 +338,15 @@ static enum plait_status blame_caller(plait_planner *p)
 	return PLAIT_USAGE;
 }
 
+static enum plait_status give(plait_planner *p, enum status s, const struct pl_plan *plan,
+                              const plait_plan **out)
+{
+	if (p->has_strange)
+		return blame_caller(p);
+	*out = (const plait_plan *)(const void *)plan;
+	return (enum plait_status)s;
+}
+
 enum plait_status plait_plan_make(plait_planner *p, const struct plait_batch *b,
                                   const plait_plan **out)
 {
@@ -352,10 +360,7 @@ enum plait_status plait_plan_make(plait_planner *p, const struct plait_batch *b,
 	if (!p || !p->planner || !rt_batch_in(b, &x))
 		return PLAIT_USAGE;
 	s = pl_plan(p->planner, &x, &plan);
-	if (p->has_strange)
-		return blame_caller(p);
-	*out = (const plait_plan *)(const void *)plan;
-	return (enum plait_status)s;
+	return give(p, s, plan, out);
 }
 
 enum plait_status plait_plan_force(plait_planner *p, const struct plait_batch *b,
@@ -373,12 +378,9 @@ enum plait_status plait_plan_force(plait_planner *p, const struct plait_batch *b
 	    split_at < 0)
 		return PLAIT_USAGE;
 	s = pl_plan_as(p->planner, &x, (enum pl_mode)mode, split_at, &plan);
-	if (p->has_strange)
-		return blame_caller(p);
 	if (s == ST_OK && plan->mode != (enum pl_mode)mode)
-		return PLAIT_USAGE;
-	*out = (const plait_plan *)(const void *)plan;
-	return (enum plait_status)s;
+		s = ST_USAGE;
+	return give(p, s, s == ST_OK ? plan : NULL, out);
 }
 
 #define SAME(a, b) _Static_assert((int)PLAIT_RUN_##a == (int)PL_##b, "modes agree")

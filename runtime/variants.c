@@ -286,8 +286,7 @@ static struct cg_choice choose_export(const struct builder *b, const struct sour
 {
 	struct cg_case c = s->which;
 
-	if (rows == IR_ROWS_ALL || b->o->nccl ||
-	    (b->o->compile.tp == 1 && b->cg.protocol == CG_LOCAL))
+	if (rows == IR_ROWS_ALL || b->o->nccl || c.can == 1u << CG_LOCAL)
 		return (struct cg_choice){.protocol = CG_LOCAL, .rows = rows};
 	c.can &= protocols_of(CG_ROWS_OWN);
 	if (b->cg.protocol != CG_AUTO && c.can >> b->cg.protocol & 1)

@@ -429,29 +429,24 @@ static const struct {
 
 #define NOPTIONS (sizeof options / sizeof *options)
 
+static size_t row_of(enum command c)
+{
+	size_t i = 0;
+
+	while (commands[i].command != c)
+		i++;
+	return i;
+}
+
 const char *args_command(enum command c)
 {
-	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-		if (commands[i].command == c)
-			return commands[i].name;
-	return "";
+	return commands[row_of(c)].name;
 }
 
 /* What it reads; "": nothing. */
 static const char *operand(enum command c)
 {
-	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-		if (commands[i].command == c)
-			return commands[i].operand;
-	return "";
-}
-
-static const char *about(enum command c)
-{
-	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-		if (commands[i].command == c)
-			return commands[i].about;
-	return "";
+	return commands[row_of(c)].operand;
 }
 
 void args_help(enum command c)
@@ -459,7 +454,7 @@ void args_help(enum command c)
 	const char *name = args_command(c), *file = operand(c);
 
 	printf("usage: plait %s %s%s[OPTION ...]\n\nplait %s %s.\n\n", name, file, *file ? " " : "",
-	       name, about(c));
+	       name, commands[row_of(c)].about);
 	if (*file)
 		printf("%s is a file; - is standard input.\n\n", file);
 	for (size_t i = 0; i < NOPTIONS; i++) {

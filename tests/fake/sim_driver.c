@@ -239,8 +239,6 @@ static cu_result copy_to_host(void *to, cu_address from, size_t n, struct cu_str
 {
 	CALL();
 	(void)s;
-	if (drv.stuck)
-		return RT_CU_SUCCESS; /* so far */
 	settle();
 	return done(sim_read(drv.sim, from, to, n));
 }
@@ -338,17 +336,7 @@ static cu_result stream_query(struct cu_stream *s)
 {
 	CALL();
 	(void)s;
-	drv.disturbed += drv.capturing && drv.capture_mode != RT_CU_STREAM_CAPTURE_MODE_RELAXED;
-	return drv.stuck ? drv.stuck : settle();
-}
-
-static cu_result thread_capture_mode(int *mode)
-{
-	int old = drv.capture_mode;
-
-	drv.capture_mode = *mode;
-	*mode = old;
-	return RT_CU_SUCCESS;
+	return settle();
 }
 
 /* ---- events ---- */
@@ -668,7 +656,6 @@ static const struct rt_driver table = {
         .stream_destroy = stream_destroy,
         .stream_synchronize = stream_synchronize,
         .stream_query = stream_query,
-        .thread_capture_mode = thread_capture_mode,
         .stream_wait_event = stream_wait_event,
         .event_create = event_create,
         .event_destroy = event_destroy,

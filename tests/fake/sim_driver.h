@@ -33,11 +33,6 @@ struct sim_driver {
 	unsigned live;           /* things made and not yet given back */
 	unsigned allocations; /* made since it was set to 0; so are loads and synchronisations: */
 	unsigned loads, waits, multicasts;
-	/* not 0: copies to the host do not come, and a stream that is asked says so */
-	cu_result stuck;
-	bool capturing; /* a thread captures: only in the relaxed mode may be asked */
-	int capture_mode;
-	unsigned disturbed;           /* times that this was not so */
 	bool failed;                  /* the simulator found something: see sim_render_findings */
 	struct sim_driver_entry *log; /* the test's: what was enqueued */
 	size_t nlog, log_room;

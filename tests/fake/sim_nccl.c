@@ -160,10 +160,9 @@ static int nccl_all_gather(const void *send, void *recv, size_t n, int type, str
 	                                                  .type = type});
 }
 
-static int nccl_reduce_scatter(const void *send, void *recv, size_t n, int type, int op,
-                               struct nccl_comm *c, struct cu_stream *s)
+static int sum(const void *send, void *recv, size_t n, int type, int op, bool all,
+               struct nccl_comm *c)
 {
-	(void)s;
 	return type != RT_NCCL_BFLOAT16 || op != RT_NCCL_SUM
 	               ? 4
 	               : enqueue((struct op){.c = c,
@@ -171,22 +170,22 @@ static int nccl_reduce_scatter(const void *send, void *recv, size_t n, int type,
 	                                     .recv = (uint64_t)(uintptr_t)recv,
 	                                     .n = n,
 	                                     .sum = true,
+	                                     .all = all,
 	                                     .type = type});
+}
+
+static int nccl_reduce_scatter(const void *send, void *recv, size_t n, int type, int op,
+                               struct nccl_comm *c, struct cu_stream *s)
+{
+	(void)s;
+	return sum(send, recv, n, type, op, false, c);
 }
 
 static int nccl_all_reduce(const void *send, void *recv, size_t n, int type, int op,
                            struct nccl_comm *c, struct cu_stream *s)
 {
 	(void)s;
-	return type != RT_NCCL_BFLOAT16 || op != RT_NCCL_SUM
-	               ? 4
-	               : enqueue((struct op){.c = c,
-	                                     .send = (uint64_t)(uintptr_t)send,
-	                                     .recv = (uint64_t)(uintptr_t)recv,
-	                                     .n = n,
-	                                     .sum = true,
-	                                     .all = true,
-	                                     .type = type});
+	return sum(send, recv, n, type, op, true, c);
 }
 
 static const char *error_string(int r)

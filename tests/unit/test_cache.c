@@ -1,6 +1,7 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/folder.h"
 #include "runtime/cache.h"
+#include "runtime/net.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -226,14 +227,6 @@ static size_t look(const struct rt_cache *c)
 	return v.n;
 }
 
-static bool within(struct timespec since, long seconds)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec - since.tv_sec < seconds;
-}
-
 /*
  * A look-up in the midst of another's put has one value or the other, or none.  It goes on until
  * both were seen: the writer may not run at all for as long as thousands of look-ups take.
@@ -241,7 +234,7 @@ static bool within(struct timespec since, long seconds)
 static void values_that_change_size_meanwhile_are_read_whole_or_not_at_all(void **state)
 {
 	struct fixture *f = *state;
-	struct timespec start;
+	uint64_t deadline;
 	const char *name;
 	unsigned small = 0, large = 0;
 	pid_t writer;
@@ -250,11 +243,11 @@ static void values_that_change_size_meanwhile_are_read_whole_or_not_at_all(void 
 	name = value_file(f);
 	keep_as(f, "small", 100);
 	keep_as(f, "large", 1 << 20);
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	deadline = rt_deadline(60000000000u);
 	writer = fork();
 	if (!writer)
 		take_turns(f, name);
-	for (unsigned i = 0; i < 4000 || ((!small || !large) && within(start, 60)); i++) {
+	for (unsigned i = 0; i < 4000 || ((!small || !large) && rt_now_ns() < deadline); i++) {
 		size_t n = look(&f->cache);
 
 		small += n == 100;

@@ -5,23 +5,10 @@
 #include "runtime/boot.h"
 #include "runtime/net.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/wire.h"
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
-
-/* The wire's form, written down once more: boot_tcp.c must not change it unnoticed. */
-struct hello {
-	char magic[8];
-	uint32_t order, version;
-	uint64_t key;
-	uint32_t process, zero;
-};
-struct reply {
-	char magic[8];
-	uint32_t version, answer;
-	uint64_t session;
-};
-enum { WELCOME, NOT_THIS, OTHER_VERSION, TWICE };
 
 static const uint64_t timeout_ns = 1200000000u;
 
@@ -29,7 +16,8 @@ static unsigned a_port(void)
 {
 	static unsigned n;
 
-	return 20000 + (unsigned)getpid() % 20000 + 40 * n++;
+	/* below those that the system gives to connections, and not test_boot's */
+	return 11000 + ((unsigned)getpid() * 97 + 40 * n++) % 9000;
 }
 
 /* ---- the process under test, in a thread ---- */
@@ -131,18 +119,30 @@ static void be_zero(const struct zero *z, int listener)
 	}
 }
 
+/* Listens at a port that nobody has. */
+static int listen_somewhere(unsigned *port)
+{
+	struct rt_error e = {0};
+	struct addrinfo *a = rt_resolve("127.0.0.1", &e);
+	int fd = -1;
+
+	for (unsigned i = 0; i < 100 && fd < 0; i++) {
+		*port = a_port();
+		fd = rt_listen(a, *port, 1);
+	}
+	freeaddrinfo(a);
+	assert_true(fd >= 0);
+	return fd;
+}
+
 static void answers_that_are_none_are_no_welcome(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) {
-		struct rt_error e = {0};
-		struct addrinfo *a = rt_resolve("127.0.0.1", &e);
-		unsigned port = a_port();
-		int listener = rt_listen(a, port, 1);
+		unsigned port;
+		int listener = listen_somewhere(&port);
 		struct process p;
 
-		freeaddrinfo(a);
-		assert_true(listener >= 0);
 		begin(&p, 1, port);
 		be_zero(&zeros[i], listener);
 		close(listener);
@@ -155,15 +155,12 @@ static void answers_that_are_none_are_no_welcome(void **state)
 /* What a process of this world says at first: learned from one. */
 static struct hello learn(void)
 {
-	struct rt_error e = {0};
-	struct addrinfo *a = rt_resolve("127.0.0.1", &e);
-	unsigned port = a_port();
-	int listener = rt_listen(a, port, 1), fd;
+	unsigned port;
+	int listener = listen_somewhere(&port), fd;
 	struct reply no = {MAGIC, 1, TWICE, 0};
 	struct process p;
 	struct hello h;
 
-	freeaddrinfo(a);
 	begin(&p, 1, port);
 	fd = next_caller(listener, rt_now_ns() + timeout_ns);
 	assert_true(fd >= 0);

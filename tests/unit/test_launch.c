@@ -642,31 +642,6 @@ static void an_abort_reaches_every_rank_and_ends_with_a_reset(void **state)
 	launch_and_check(f, 64);
 }
 
-/* What a GPU that has faulted, and one that is only busy, look like to who asks about the workspace. */
-static void a_gpu_that_can_no_longer_be_asked_is_told_from_one_that_is_busy(void **state)
-{
-	struct fixture *f = *state;
-	struct plait_record rec = PLAIT_RECORD_INIT;
-
-	begin(f, false);
-	make(f, 64);
-	f->d->capturing = true;
-	f->d->stuck = RT_CU_ERROR_NOT_READY;
-	for (unsigned i = 0; i < 3; i++)
-		good(f, plait_workspace_check(f->w, 1, &rec));
-	f->d->stuck = RT_CU_ERROR_ILLEGAL_ADDRESS;
-	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(plait_workspace_check(f->w, 1, &rec), PLAIT_ENV);
-		assert_non_null(strstr(plait_comm_error(f->c), "cuStreamQuery"));
-		assert_non_null(strstr(plait_comm_error(f->c), "rank 1"));
-	}
-	f->d->stuck = 0;
-	assert_int_equal(f->d->disturbed, 0);
-	assert_int_equal(f->d->capture_mode, 0);
-	assert_int_equal(plait_workspace_check(f->w, GPUS, &rec), PLAIT_USAGE);
-	assert_non_null(strstr(plait_comm_error(f->c), "this process has 4 ranks"));
-}
-
 /* A rank that waits for another's compilation gives up before the others give it up. */
 static void the_cache_is_waited_for_half_as_long_as_ranks_are(void **state)
 {
@@ -1081,7 +1056,6 @@ int main(void)
 	        TEST(a_grid_is_no_larger_than_what_runs_at_once),
 	        TEST(the_exchange_buffer_is_for_the_rows_that_are_pushed),
 	        TEST(an_abort_reaches_every_rank_and_ends_with_a_reset),
-	        TEST(a_gpu_that_can_no_longer_be_asked_is_told_from_one_that_is_busy),
 	        TEST(the_cache_is_waited_for_half_as_long_as_ranks_are),
 	        TEST(ranks_that_launch_different_T_are_told),
 	        TEST(where_NCCL_carries_the_rows_the_results_are_the_same),

@@ -8,29 +8,12 @@
 #include "runtime/boot.h"
 #include "runtime/net.h"
 #include "support/hash.h"
+#include "tests/unit/wire.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
-struct hello {
-	char magic[8];
-	uint32_t order, version;
-	uint64_t key;
-	uint32_t process, zero;
-};
-
-struct reply {
-	char magic[8];
-	uint32_t version, answer;
-	uint64_t session;
-};
-
-struct frame {
-	uint32_t kind, process;
-	uint64_t session, number, bytes;
-};
-
-enum { DATA = 0x61746164, FAILURE = 0x6c696166, BYTES = 64 };
+enum { BYTES = 64 };
 static const uint64_t limit = 400000000;
 
 /* What the bad peer sends after the greeting, and what the good one then says. */
