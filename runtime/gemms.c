@@ -91,6 +91,20 @@ static bool ask(const plait_gemms *g, struct choice *c, struct rt_error *e)
 	return good;
 }
 
+/* What cannot be entered is said in e, as all else here is; the communicator's message stays. */
+static bool enter(plait_gemms *g, unsigned local, struct rt_error *e)
+{
+	struct rt_error kept = g->comm->error;
+	bool good;
+
+	rt_error_clear(&g->comm->error);
+	good = rt_enter(g->comm, local);
+	if (!good)
+		*e = g->comm->error;
+	g->comm->error = kept;
+	return good;
+}
+
 /* The choice for a shape, made or remembered; NULL: e says why there is none.  With the lock. */
 static const struct choice *choice_of(plait_gemms *g, const struct key *key, struct rt_error *e)
 {
@@ -106,7 +120,7 @@ static const struct choice *choice_of(plait_gemms *g, const struct key *key, str
 		return NULL;
 	}
 	c->key = *key;
-	good = rt_enter(g->comm, 0);
+	good = enter(g, 0, e);
 	if (good) {
 		good = describe(g->lt, c, e) && ask(g, c, e);
 		rt_leave(g->comm);
@@ -207,7 +221,7 @@ static bool launch(plait_gemms *g, const struct plait_gemm_call *c, struct rt_er
 	void *out = (void *)(uintptr_t)c->out;
 	bool good;
 
-	if (!x || !rt_enter(g->comm, c->local))
+	if (!x || !enter(g, c->local, e))
 		return false;
 	good = RT_LT(g->lt, e, matmul, g->handle[c->local], x->op, &one,
 	             (const void *)(uintptr_t)c->w, x->w, (const void *)(uintptr_t)c->x, x->x,

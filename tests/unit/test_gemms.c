@@ -32,6 +32,7 @@ static struct {
 	int32_t target;                  /* of the last one that ran */
 	void *room;
 	size_t version;
+	unsigned contexts, no_context; /* entered; the one (from 1) that cannot be: 0: all can */
 } lt;
 
 #define MAY_FAIL()                                                      \
@@ -224,6 +225,13 @@ static const struct rt_blaslt fake_lt = {
 
 /* ---- the communicator ---- */
 
+static struct rt_driver drv;
+
+static cu_result ctx_push(struct cu_ctx *c)
+{
+	return ++lt.contexts == lt.no_context ? 719 : fake_driver.ctx_push(c);
+}
+
 enum { M = 3, N = 5, K = 4 };
 
 struct fixture {
@@ -247,7 +255,7 @@ static int set_up(void **state)
 {
 	struct fixture *f = aligned_alloc(256, sizeof *f);
 	struct plait_comm_options o = PLAIT_COMM_OPTIONS_INIT;
-	struct rt_hooks h = {.drv = &fake_driver};
+	struct rt_hooks h = {.drv = &drv};
 
 	memset(f, 0, sizeof *f);
 	memset(&lt, 0, sizeof lt);
@@ -257,6 +265,8 @@ static int set_up(void **state)
 	lt.found = 1;
 	lt.version = 130100;
 	fake_reset(2);
+	drv = fake_driver;
+	drv.ctx_push = ctx_push;
 	o.bootstrap = PLAIT_BOOT_LOCAL;
 	o.size = 2;
 	if (rt_comm_create(&o, &h, &f->c) != PLAIT_OK)
@@ -436,6 +446,31 @@ static void a_failure_of_any_call_unwinds_and_is_named(void **state)
 	assert_true(failed >= 12);
 }
 
+/* First to choose, then to launch. */
+static void a_context_that_cannot_be_entered_is_an_error(void **state)
+{
+	struct fixture *f = *state;
+	struct plait_gemm_query q = {
+	        .m = 7, .n = 8, .k = 9, .x_bits = 16, .w_bits = 16, .out_bits = 16};
+	struct plait_gemm_fact fact = {0};
+
+	open(f);
+	for (unsigned k = 1; k <= 2; k++) {
+		struct plait_gemm_call c = call_of(f, 1, k == 2);
+
+		lt.contexts = 0;
+		lt.no_context = k;
+		assert_int_equal(plait_gemms_run(f->g, &c), PLAIT_ENV);
+		assert_non_null(strstr(plait_comm_error(f->c), "rank 1: a GEMM of 3 x 5 x 4"));
+		assert_non_null(strstr(plait_comm_error(f->c), "cuCtxPushCurrent_v2"));
+		assert_int_equal(lt.matmuls, 0);
+	}
+	lt.contexts = 0;
+	lt.no_context = 1;
+	assert_false(plait_gemms_fact(f->g, &q, &fact));
+	lt.no_context = 0;
+}
+
 static void where_there_is_no_cuBLASLt_it_is_said(void **state)
 {
 	struct rt_blaslt t;
@@ -459,6 +494,7 @@ int main(void)
 	        TEST(facts_are_in_rows_by_columns_and_remembered),
 	        TEST(what_does_not_fit_is_named),
 	        TEST(a_failure_of_any_call_unwinds_and_is_named),
+	        TEST(a_context_that_cannot_be_entered_is_an_error),
 	        TEST(where_there_is_no_cuBLASLt_it_is_said),
 	};
 
