@@ -58,6 +58,7 @@ static const struct tensor {
 
 struct fixture {
 	struct arena arena;
+	int refused; /* what calls_what_is_refused gives */
 	unsigned tp;
 	uint64_t seed;
 	const char *protocol;
@@ -347,17 +348,22 @@ static void make_stage(struct fixture *f)
 	good(f, plait_stage_create(f->c, &so, &f->s));
 }
 
-static void make_planner(struct fixture *f)
+static void make_planner_of(struct fixture *f, const char *text)
 {
 	struct plait_planner_options o = PLAIT_PLANNER_OPTIONS_INIT;
 
-	o.text = spec;
-	o.text_len = strlen(spec);
+	o.text = text;
+	o.text_len = strlen(text);
 	o.tp = f->tp;
 	o.gpu = "h200";
 	o.align = 8;
 	if (plait_planner_make(&o, &f->planner) != PLAIT_OK)
 		fail_msg("%s", plait_planner_diagnostics(f->planner));
+}
+
+static void make_planner(struct fixture *f)
+{
+	make_planner_of(f, spec);
 }
 
 static void make_memory(struct fixture *f)
@@ -1000,6 +1006,72 @@ static void a_tensor_that_is_not_there_is_named(void **state)
 	assert_non_null(strstr(plait_comm_error(f->c), "tensor 'u'"));
 }
 
+static int leaves_out(void *ctx, const struct plait_tensor *t, struct plait_operand *at)
+{
+	(void)ctx;
+	(void)t;
+	(void)at;
+	return 0;
+}
+
+/* A kernel of that name with other rows would read and write beyond what it is given. */
+static void a_planner_of_another_spec_than_the_stages_is_refused(void **state)
+{
+	static const char *const other[][2] = {{"hidden = 256", "hidden = 128"}, {"bf16", "f16"}};
+	struct fixture *f = *state;
+
+	make_stage(f);
+	f->o.tensor = leaves_out;
+	for (unsigned i = 0; i < 2; i++) {
+		struct strbuf b;
+
+		strbuf_init(&b, &f->arena);
+		for (const char *s = spec; *s;) {
+			bool is = !strncmp(s, other[i][0], strlen(other[i][0]));
+
+			strbuf_printf(&b, "%.*s", is ? 99 : 1, is ? other[i][1] : s);
+			s += is ? strlen(other[i][0]) : 1;
+		}
+		make_planner_of(f, b.s);
+		assert_int_equal(plait_schedule_create(f->s, f->planner, &f->o, &f->sched),
+		                 PLAIT_USAGE);
+		assert_non_null(strstr(plait_comm_error(f->c),
+		                       i ? "is f16[256] in the planner's spec, and in the stage's "
+		                           "'x', bf16[256]"
+		                         : "is bf16[128] in the planner's spec"));
+		assert_null(f->sched);
+		plait_planner_free(f->planner);
+		f->planner = NULL;
+	}
+}
+
+/* What a callback's own calls leave in the message is not the schedule's. */
+static int calls_what_is_refused(void *ctx, const struct plait_operation *op)
+{
+	struct fixture *f = ctx;
+
+	assert_int_equal(plait_launch(f->s, NULL), PLAIT_USAGE);
+	return op->warm ? 0 : f->refused;
+}
+
+static void a_callbacks_own_failures_do_not_hide_the_schedules(void **state)
+{
+	struct fixture *f = *state;
+
+	make_stage(f);
+	make_memory(f);
+	f->o.operation = calls_what_is_refused;
+	schedule(f, PLAIT_RUN_SPLIT, 24);
+	good(f, plait_schedule_warm(f->sched, plan_of(f, 64), NULL, f->stream));
+	f->refused = 0;
+	good(f, plait_schedule_run(f->sched, f->plan, NULL, f->stream));
+	f->refused = 5;
+	assert_int_equal(plait_schedule_run(f->sched, f->plan, NULL, f->stream), PLAIT_ENV);
+	/* why is what it said itself, behind where */
+	assert_non_null(strstr(plait_comm_error(f->c), "turn 0, part 0"));
+	assert_non_null(strstr(plait_comm_error(f->c), "no struct plait_launch is given"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -1019,6 +1091,8 @@ int main(void)
 	        TEST(what_does_not_fit_is_refused),
 	        TEST(ranks_with_different_plans_are_named),
 	        TEST(a_tensor_that_is_not_there_is_named),
+	        TEST(a_planner_of_another_spec_than_the_stages_is_refused),
+	        TEST(a_callbacks_own_failures_do_not_hide_the_schedules),
 	};
 
 	return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
