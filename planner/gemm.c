@@ -168,7 +168,7 @@ static void finish(const struct pl_options *o, const struct pl_op *op, int64_t r
 	r->tiles = tm * tn * sk;
 	r->cluster = (uint16_t)cluster_of(f);
 	r->slots = pl_slots(m, sms, r->cluster);
-	r->waits = f->persistent || f->fractional;
+	r->waits = f->persistent || f->fractional || (m->persistent && !f->dynamic);
 	r->waves = f->waves > 0 ? f->waves : r->tiles / r->slots;
 	r->waves = f->fractional ? larger(r->waves, 1) : ceiling(r->waves - 1e-9);
 	last = r->tiles - (r->waves - 1) * r->slots;
@@ -273,8 +273,16 @@ static void analytic(const struct pl_options *o, const struct pl_op *op, const s
 void pl_gemm_prepared(const struct pl_options *o, const struct pl_op *op, const struct pl_prep *p,
                       int64_t rows, unsigned sm_target, struct pl_gemm *g)
 {
-	struct pl_gemm_query q = {rows,       op->n,        op->k,    op->x_bits,
-	                          op->w_bits, op->out_bits, sm_target};
+	struct pl_gemm_query q = {.m = rows,
+	                          .n = op->n,
+	                          .k = op->k,
+	                          .x_bits = op->x_bits,
+	                          .w_bits = op->w_bits,
+	                          .out_bits = op->out_bits,
+	                          .sm_target = sm_target,
+	                          .x_type = op->x_type,
+	                          .w_type = op->w_type,
+	                          .out_type = op->out_type};
 	unsigned sms = sm_target ? sm_target : o->machine.sms;
 
 	*g = (struct pl_gemm){0};
@@ -285,13 +293,16 @@ void pl_gemm_prepared(const struct pl_options *o, const struct pl_op *op, const 
 		return;
 	}
 	if (!g->fact.bm || !g->fact.bn) { /* a time alone: its tiles are as the table has them */
+		struct pl_gemm_fact said = g->fact;
 		struct pl_gemm like;
-		double us = g->fact.us, waves = g->fact.waves;
 
 		analytic(o, op, p, rows, sms, &like);
 		g->fact = like.fact;
-		g->fact.us = us;
-		g->fact.waves = waves;
+		g->fact.us = said.us;
+		g->fact.waves = said.waves;
+		g->fact.fractional = said.fractional;
+		g->fact.persistent = said.persistent;
+		g->fact.dynamic = said.dynamic;
 	}
 	finish(o, op, rows, sms, eff_of(g->fact.bm, g->fact.bn), g);
 	if (g->fact.us > 0) {

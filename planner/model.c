@@ -70,6 +70,9 @@ static void of_gemm(struct build *b, const struct fe_step *s, uint32_t at)
 	op->x_bits = ir_dtype_info[x->dtype].bits;
 	op->w_bits = ir_dtype_info[w->dtype].bits;
 	op->out_bits = ir_dtype_info[y->dtype].bits;
+	op->x_type = ir_dtype_info[x->dtype].text;
+	op->w_type = ir_dtype_info[w->dtype].text;
+	op->out_type = ir_dtype_info[y->dtype].text;
 }
 
 static void of_attention(struct build *b, const struct fe_step *s, uint32_t at)
@@ -114,6 +117,7 @@ static void expert_gemm(struct build *b, const struct fe_step *s, uint32_t at, b
 	op->experts = shared ? 0 : bounded(s->arg[0]);
 	op->active = shared ? 0 : bounded(s->arg[1]);
 	op->x_bits = op->w_bits = op->out_bits = ir_dtype_info[x->dtype].bits;
+	op->x_type = op->w_type = op->out_type = ir_dtype_info[x->dtype].text;
 }
 
 /* Experts of three matrices: rows are dealt out, two grouped GEMMs with the activation between, and
@@ -159,7 +163,8 @@ static bool same_op(const struct pl_op *x, const struct pl_op *y)
 {
 	return x->kind == y->kind && !strcmp(x->name, y->name) && x->share == y->share &&
 	       x->n == y->n && x->k == y->k && x->x_bits == y->x_bits && x->w_bits == y->w_bits &&
-	       x->out_bits == y->out_bits && x->experts == y->experts && x->active == y->active &&
+	       x->out_bits == y->out_bits && x->x_type == y->x_type && x->w_type == y->w_type &&
+	       x->out_type == y->out_type && x->experts == y->experts && x->active == y->active &&
 	       x->heads == y->heads && x->kv_heads == y->kv_heads && x->dim == y->dim &&
 	       x->window == y->window && x->flops <= y->flops && x->flops >= y->flops &&
 	       x->bytes <= y->bytes && x->bytes >= y->bytes;

@@ -252,6 +252,24 @@ static uint64_t hash_plan(const struct pl_plan *p)
 	return hash_bytes(h, p->seq, p->nseq * sizeof *p->seq);
 }
 
+/* What was known of the GEMMs: of ranks that decide otherwise it says whether that is why. */
+static uint64_t hash_facts(const struct pl_plan *p)
+{
+	uint64_t h = HASH_INIT;
+
+	for (uint32_t i = 0; i < p->nstage; i++)
+		for (uint32_t k = 0; k < p->stage[i].nop; k++) {
+			const struct pl_gemm *g = &p->stage[i].op[k].gemm;
+			uint32_t what[] = {g->fact.bm, g->fact.bn,     g->fact.cm,
+			                   g->fact.cn, g->fact.splitk, g->run.waits};
+			double times[] = {g->run.waves, g->run.us, p->stage[i].op[k].us_before};
+
+			h = hash_bytes(h, what, sizeof what);
+			h = hash_bytes(h, times, sizeof times);
+		}
+	return h;
+}
+
 /* ---- the decision ---- */
 
 /*
@@ -351,6 +369,7 @@ static struct pl_plan *make(struct planner *p, struct pl_search *s)
 		fill_whole(s, plan);
 	}
 	plan->hash = hash_plan(plan);
+	plan->facts = hash_facts(plan);
 	plan->why = pl_why(plan, p, s, &p->plans);
 	return plan;
 }

@@ -33,6 +33,7 @@ struct pl_op {
 	/* GEMM, GROUPED: [rows, k] by [k, n] */
 	int64_t n, k;
 	unsigned x_bits, w_bits, out_bits;
+	const char *x_type, *w_type, *out_type; /* GEMM: "bf16"; NULL: not said */
 	/* GROUPED: of `experts`, `active` work for a row */
 	int64_t experts, active;
 	/* ATTENTION, of one rank */
@@ -76,7 +77,8 @@ struct pl_model *pl_model_make(struct arena *a, const struct fe_steps *steps, un
 struct pl_gemm_query {
 	int64_t m, n, k;
 	unsigned x_bits, w_bits, out_bits;
-	unsigned sm_target; /* 0: all */
+	unsigned sm_target;                     /* 0: all */
+	const char *x_type, *w_type, *out_type; /* as pl_op has them */
 };
 
 /* What a library chooses for a GEMM.  What is 0 follows from the rest: waves from the tile, us from
@@ -84,7 +86,9 @@ struct pl_gemm_query {
 struct pl_gemm_fact {
 	unsigned bm, bn; /* the tile: rows (tokens) by columns; 0: not known */
 	unsigned cm, cn, splitk;
-	bool persistent; /* as many CTAs as slots, each with several tiles */
+	/* As many CTAs as slots, each with several tiles; CTAs that come and go.  Neither: as the machine's
+	 * GEMMs are. */
+	bool persistent, dynamic;
 	bool fractional; /* stream-K: waves are not rounded up */
 	double waves, us;
 };
@@ -196,7 +200,8 @@ struct pl_plan {
 	uint32_t *seq;          /* the schedule: stage of each step of the lockstep */
 	double tail_us;         /* the last collective, which nothing hides */
 	unsigned tail_ctas;
-	uint64_t hash; /* of all that ranks must agree on */
+	uint64_t hash;  /* of all that ranks must agree on */
+	uint64_t facts; /* of what the decisions on GEMMs were made from: tiles, waves, times */
 };
 
 struct pl_options {

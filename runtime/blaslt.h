@@ -25,6 +25,7 @@ struct lt_found { /* a result of the heuristic */
 
 enum {
 	LT_SUCCESS = 0,
+	LT_NOT_SUPPORTED = 15,
 	LT_COMPUTE_32F = 68,
 	LT_R_32F = 0,
 	LT_R_16F = 2,

@@ -14,13 +14,15 @@ struct key {
 	int32_t type, w_is_k_by_n, sm_target, zero;
 };
 
-/* A shape, and what was chosen for it; without `op` nothing was. */
+/* A shape, and what was chosen for it. */
 struct choice {
 	struct key key;
+	bool none; /* there is no algorithm: nothing else is here, and it is not asked again */
 	struct lt_op *op;
 	struct lt_layout *w, *x, *out;
 	struct lt_algo algo;
 	size_t bytes;
+	float waves;
 	struct choice *next;
 };
 
@@ -32,11 +34,12 @@ struct plait_gemms {
 	cu_address room[CG_MAX_RANKS];
 	pthread_mutex_t lock; /* of the choices, and of comm->error */
 	struct choice *bucket[BUCKETS];
+	bool w_is_k_by_n; /* of facts */
 };
 
 /* ---- choosing ---- */
 
-static void drop(const struct rt_blaslt *t, struct choice *c)
+static void empty(const struct rt_blaslt *t, struct choice *c)
 {
 	if (c->op)
 		t->op_destroy(c->op);
@@ -46,6 +49,13 @@ static void drop(const struct rt_blaslt *t, struct choice *c)
 		t->layout_destroy(c->x);
 	if (c->out)
 		t->layout_destroy(c->out);
+	c->op = NULL;
+	c->w = c->x = c->out = NULL;
+}
+
+static void drop(const struct rt_blaslt *t, struct choice *c)
+{
+	empty(t, c);
 	free(c);
 }
 
@@ -73,21 +83,22 @@ static bool ask(const plait_gemms *g, struct choice *c, struct rt_error *e)
 	struct lt_found found = {0};
 	struct lt_wish *wish = NULL;
 	int n = 0;
+	int r = LT_SUCCESS;
 	bool good;
 
 	good = RT_LT(t, e, wish_create, &wish) &&
-	       RT_LT(t, e, wish_set, wish, LT_WISH_MAX_BYTES, &room_bytes, sizeof room_bytes) &&
-	       RT_LT(t, e, heuristic, g->handle[0], c->op, c->w, c->x, c->out, c->out, wish, 1,
-	             &found, &n);
+	       RT_LT(t, e, wish_set, wish, LT_WISH_MAX_BYTES, &room_bytes, sizeof room_bytes);
+	if (good)
+		r = t->heuristic(g->handle[0], c->op, c->w, c->x, c->out, c->out, wish, 1, &found,
+		                 &n);
 	if (wish)
 		t->wish_destroy(wish);
-	if (good && (n < 1 || found.status != LT_SUCCESS)) {
-		rt_fail(e, PLAIT_ENV, "cuBLASLt has no algorithm for a GEMM of %lld x %lld x %lld",
-		        (long long)c->key.m, (long long)c->key.n, (long long)c->key.k);
-		good = false;
-	}
+	c->none = good && (r == LT_NOT_SUPPORTED ||
+	                   (r == LT_SUCCESS && (n < 1 || found.status != LT_SUCCESS)));
+	good = good && (c->none || rt_blaslt_ok(t, e, RT_BLASLT_NO_heuristic, r));
 	c->algo = found.algo;
 	c->bytes = found.bytes;
+	c->waves = found.waves;
 	return good;
 }
 
@@ -105,8 +116,8 @@ static bool enter(plait_gemms *g, unsigned local, struct rt_error *e)
 	return good;
 }
 
-/* The choice for a shape, made or remembered; NULL: e says why there is none.  With the lock. */
-static const struct choice *choice_of(plait_gemms *g, const struct key *key, struct rt_error *e)
+/* What is known of a shape, asked or remembered; NULL: e says why nothing is.  With the lock. */
+static const struct choice *known(plait_gemms *g, const struct key *key, struct rt_error *e)
 {
 	struct choice **at = &g->bucket[hash_bytes(HASH_INIT, key, sizeof *key) % BUCKETS], *c;
 	bool good;
@@ -123,6 +134,8 @@ static const struct choice *choice_of(plait_gemms *g, const struct key *key, str
 	good = enter(g, 0, e);
 	if (good) {
 		good = describe(g->lt, c, e) && ask(g, c, e);
+		if (good && c->none)
+			empty(g->lt, c);
 		rt_leave(g->comm);
 	}
 	if (!good) {
@@ -131,6 +144,18 @@ static const struct choice *choice_of(plait_gemms *g, const struct key *key, str
 	}
 	c->next = *at;
 	return *at = c;
+}
+
+/* The algorithm for a shape; NULL: e says why there is none.  With the lock. */
+static const struct choice *choice_of(plait_gemms *g, const struct key *key, struct rt_error *e)
+{
+	const struct choice *c = known(g, key, e);
+
+	if (!c || !c->none)
+		return c;
+	rt_fail(e, PLAIT_ENV, "cuBLASLt has no algorithm for a GEMM of %lld x %lld x %lld",
+	        (long long)key->m, (long long)key->n, (long long)key->k);
+	return NULL;
 }
 
 /* ---- facts ---- */
@@ -157,7 +182,39 @@ static bool configured(const plait_gemms *g, const struct choice *c, struct plai
 	f->cluster_m = cs.columns ? cs.columns : 1;
 	f->cluster_n = cs.rows ? cs.rows : 1;
 	f->split_k = split ? split : 1;
+	f->waves = c->waves > 0 && c->waves < 1e6f ? (double)c->waves : 0;
 	return s.rows != 0;
+}
+
+static int type_of(const char *dtype)
+{
+	return !dtype                   ? -1
+	       : !strcmp(dtype, "bf16") ? LT_R_16BF
+	       : !strcmp(dtype, "f16")  ? LT_R_16F
+	                                : -1;
+}
+
+/* The type of all three operands, as plait_gemms_run has it; false: they have not one. */
+static bool is_one_type(const struct plait_gemm_query *q, int *type)
+{
+	const char *const dtype[] = {q->x_dtype, q->w_dtype, q->out_dtype};
+	int t[3];
+
+	if (q->x_bits != 16 || q->w_bits != 16 || q->out_bits != 16)
+		return false;
+	for (int i = 0; i < 3; i++)
+		t[i] = dtype[i] ? type_of(dtype[i]) : LT_R_16BF;
+	*type = t[0];
+	return t[0] >= 0 && t[1] == t[0] && t[2] == t[0];
+}
+
+void plait_gemms_weights(plait_gemms *g, bool w_is_k_by_n)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->w_is_k_by_n = w_is_k_by_n;
+	pthread_mutex_unlock(&g->lock);
 }
 
 bool plait_gemms_fact(void *gemms, const struct plait_gemm_query *q, struct plait_gemm_fact *f)
@@ -166,14 +223,16 @@ bool plait_gemms_fact(void *gemms, const struct plait_gemm_query *q, struct plai
 	struct rt_error ignored = {0};
 	const struct choice *c;
 	struct key key;
+	int type;
 	bool good;
 
-	if (!g || q->x_bits != 16 || q->w_bits != 16 || q->out_bits != 16)
+	if (!g || !is_one_type(q, &type))
 		return false;
 	key = (struct key){.m = q->m,
 	                   .n = q->n,
 	                   .k = q->k,
-	                   .type = LT_R_16BF,
+	                   .type = type,
+	                   .w_is_k_by_n = g->w_is_k_by_n,
 	                   .sm_target = (int32_t)q->sm_target};
 	pthread_mutex_lock(&g->lock);
 	c = choice_of(g, &key, &ignored);
@@ -183,14 +242,6 @@ bool plait_gemms_fact(void *gemms, const struct plait_gemm_query *q, struct plai
 }
 
 /* ---- running ---- */
-
-static int type_of(const char *dtype)
-{
-	return !dtype                   ? -1
-	       : !strcmp(dtype, "bf16") ? LT_R_16BF
-	       : !strcmp(dtype, "f16")  ? LT_R_16F
-	                                : -1;
-}
 
 static const char *wrong(const plait_gemms *g, const struct plait_gemm_call *c)
 {
@@ -272,6 +323,75 @@ static bool open_rank(plait_gemms *g, unsigned l)
 	return good;
 }
 
+/* What cuBLASLt chooses for a few GEMMs, with an SM target and without; what it does not know is 0. */
+enum { TASTES = 6 };
+struct taste {
+	uint32_t tile[TASTES], cluster[TASTES], split[TASTES];
+	float waves[TASTES];
+};
+
+static bool taste(plait_gemms *g, struct taste *t)
+{
+	static const int64_t shape[][3] = {
+	        {256, 5120, 8192}, {2048, 5120, 8192}, {4096, 8192, 3584}};
+	const int32_t sms = g->comm->rank[0].sms;
+	struct rt_error *e = &g->comm->error;
+
+	for (unsigned i = 0; i < TASTES; i++) {
+		const struct key key = {.m = shape[i / 2][0],
+		                        .n = shape[i / 2][1],
+		                        .k = shape[i / 2][2],
+		                        .type = LT_R_16BF,
+		                        .sm_target = i % 2 && sms > 16 ? sms - 8 : 0};
+		const struct choice *c = known(g, &key, e);
+		struct plait_gemm_fact f = {0};
+
+		if (!c)
+			return false;
+		if (c->none)
+			continue;
+		configured(g, c, &f, e);
+		if (e->status != PLAIT_OK)
+			return false;
+		t->tile[i] = f.tile_m << 16 | f.tile_n;
+		t->cluster[i] = f.cluster_m << 16 | f.cluster_n;
+		t->split[i] = f.split_k;
+		t->waves[i] = c->waves;
+	}
+	return true;
+}
+
+/* Collective: do ranks with one version and one kind of GPU choose alike? */
+static enum plait_status agree_on_choices(plait_gemms *g)
+{
+	struct taste mine = {0}, all[CG_MAX_RANKS];
+	plait_comm *c = g->comm;
+	enum plait_status s;
+
+	taste(g, &mine);
+	s = rt_vote(c);
+	if (s == PLAIT_OK)
+		s = rt_gather(c, &mine, all, sizeof mine);
+	if (s != PLAIT_OK)
+		return s;
+	for (unsigned p = 1; p < c->processes; p++)
+		for (unsigned i = 0; i < TASTES; i++)
+			if (all[p].tile[i] != all[0].tile[i] ||
+			    all[p].cluster[i] != all[0].cluster[i] ||
+			    all[p].split[i] != all[0].split[i] ||
+			    memcmp(&all[p].waves[i], &all[0].waves[i], sizeof(float)) != 0)
+				return rt_fail(
+				        &c->error, PLAIT_MISMATCH,
+				        "cuBLASLt %zu chooses tile %ux%u, split-K %u on rank 0 and "
+				        "%ux%u, %u on rank %u for the same GEMM: an environment "
+				        "variable of cuBLAS's may differ",
+				        g->lt->version(), all[0].tile[i] >> 16,
+				        all[0].tile[i] & 0xffff, all[0].split[i],
+				        all[p].tile[i] >> 16, all[p].tile[i] & 0xffff,
+				        all[p].split[i], p * c->nlocal);
+	return PLAIT_OK;
+}
+
 /* What has to be equal for facts to be. */
 static enum plait_status agree(plait_gemms *g)
 {
@@ -295,7 +415,7 @@ static enum plait_status agree(plait_gemms *g)
 			               "(%s, %d)",
 			               c->rank[0].name, c->rank[0].sms, r, c->rank[r].name,
 			               c->rank[r].sms);
-	return PLAIT_OK;
+	return agree_on_choices(g);
 }
 
 static enum plait_status create(plait_gemms *g, const struct rt_blaslt *lt)

@@ -522,12 +522,15 @@ struct plait_gemm_query {
 	int64_t m, n, k;
 	unsigned x_bits, w_bits, out_bits;
 	unsigned sm_target; /* 0: all SMs */
+	const char *x_dtype, *w_dtype,
+	        *out_dtype; /* "bf16"; NULL: the bits are all that is known */
 };
 
 struct plait_gemm_fact {
 	unsigned tile_m, tile_n, cluster_m, cluster_n, split_k;
 	bool persistent, fractional; /* fractional: stream-K, waves are not rounded up */
 	double waves, us;
+	bool dynamic; /* not persistent; neither: as the machine says (plait_machine.persistent) */
 };
 
 /* false: not known, the built-in table answers.  Must be a pure function, the same on all ranks. */

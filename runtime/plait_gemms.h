@@ -13,8 +13,8 @@ typedef struct plait_gemms plait_gemms;
 
 /*
  * Collective: opens cuBLASLt for the ranks of this process; each gets a workspace of 64 MiB.
- * PLAIT_ENV: there is no cuBLASLt; PLAIT_MISMATCH: the ranks have different versions of it, or different
- * GPUs, so that facts would differ.  *out is NULL unless PLAIT_OK; plait_comm_error() says why.
+ * PLAIT_ENV: there is no cuBLASLt; PLAIT_MISMATCH: the ranks have different versions of it or different
+ * GPUs, or it chooses otherwise for the same few GEMMs, so that facts would differ.  *out is NULL unless PLAIT_OK; plait_comm_error() says why.
  */
 enum plait_status plait_gemms_create(plait_comm *c, plait_gemms **out);
 /* Not collective; nothing of it may run.  NULL is accepted. */
@@ -22,11 +22,18 @@ void plait_gemms_free(plait_gemms *g);
 
 /*
  * A plait_gemm_fn for plait_planner_options.gemm, with the gemms as gemm_ctx: what cuBLASLt's heuristic
- * chooses for the query on the GPU of the first rank of this process: tile, cluster, split-K.  Remembered,
- * so that the same is asked once.  false: none is known for the query (operands of other than 16 bits, a
- * tile of a library that is newer than this one), and the planner's own table answers.
+ * chooses for the query on the GPU of the first rank of this process: tile, cluster, split-K, waves, for
+ * the query's types (only its bits known: bf16) and weights as plait_gemms_weights said.  Whether CTAs
+ * wait for SMs that are taken the library does not say: there the planner's machine counts.  Remembered,
+ * so that the same is asked once, also where there is no algorithm.  false: none is known for the query
+ * (operands of other than 16 bits or of several types, a tile of a library that is newer than this one),
+ * and the planner's own table answers.
  */
 bool plait_gemms_fact(void *gemms, const struct plait_gemm_query *q, struct plait_gemm_fact *f);
+
+/* How weights are that facts are asked for: [k, n], else (as it begins) [n, k].  Before a planner asks,
+ * and the same on all ranks. */
+void plait_gemms_weights(plait_gemms *g, bool w_is_k_by_n);
 
 struct plait_gemm_call {
 	size_t struct_size;

@@ -157,8 +157,8 @@ static bool makes_sense(const struct plait_gemm_fact *f)
 static bool ask_caller(void *ctx, const struct pl_gemm_query *q, struct pl_gemm_fact *fact)
 {
 	plait_planner *p = ctx;
-	struct plait_gemm_query pq = {q->m,      q->n,        q->k,        q->x_bits,
-	                              q->w_bits, q->out_bits, q->sm_target};
+	struct plait_gemm_query pq = {q->m,        q->n,         q->k,      q->x_bits, q->w_bits,
+	                              q->out_bits, q->sm_target, q->x_type, q->w_type, q->out_type};
 	struct plait_gemm_fact f = {0};
 
 	if (!p->o.gemm(p->o.gemm_ctx, &pq, &f))
@@ -174,6 +174,7 @@ static bool ask_caller(void *ctx, const struct pl_gemm_query *q, struct pl_gemm_
 	                              .cn = f.cluster_n,
 	                              .splitk = f.split_k,
 	                              .persistent = f.persistent,
+	                              .dynamic = f.dynamic,
 	                              .fractional = f.fractional,
 	                              .waves = f.waves,
 	                              .us = f.us};

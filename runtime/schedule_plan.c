@@ -101,7 +101,7 @@ enum plait_status rt_schedule_begin(struct rt_run *r, const struct plait_batch *
 /* What of a plan a message shows. */
 struct agreed {
 	int64_t tokens, split;
-	uint64_t hash;
+	uint64_t hash, facts;
 	int32_t mode, status;
 };
 
@@ -122,6 +122,7 @@ enum plait_status plait_schedule_agree(plait_schedule *s, const plait_plan *plan
 	mine.tokens = p->tokens;
 	mine.split = p->split;
 	mine.hash = p->hash;
+	mine.facts = p->facts;
 	mine.mode = (int32_t)p->mode;
 	if (rt_gather(c, &mine, all, sizeof mine) != PLAIT_OK)
 		return c->error.status;
@@ -130,13 +131,17 @@ enum plait_status plait_schedule_agree(plait_schedule *s, const plait_plan *plan
 			return rt_fail(
 			        &c->error, PLAIT_MISMATCH,
 			        "plans differ: %s of %lld rows, split at %lld (%016llx) on rank 0; "
-			        "%s of %lld, split at %lld (%016llx) on rank %u",
+			        "%s of %lld, split at %lld (%016llx) on rank %u; %s",
 			        pl_mode_name[(unsigned)all[0].mode % PL_NMODES],
 			        (long long)all[0].tokens, (long long)all[0].split,
 			        (unsigned long long)all[0].hash,
 			        pl_mode_name[(unsigned)all[q].mode % PL_NMODES],
 			        (long long)all[q].tokens, (long long)all[q].split,
-			        (unsigned long long)all[q].hash, q * c->nlocal);
+			        (unsigned long long)all[q].hash, q * c->nlocal,
+			        all[q].facts != all[0].facts
+			                ? "they were made for other tiles or times of GEMMs (the "
+			                  "planner's machine, 'gemm')"
+			                : "tiles and times of GEMMs are the same");
 	return PLAIT_OK;
 }
 

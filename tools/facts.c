@@ -92,7 +92,8 @@ static bool read_row(const cJSON *o, struct row *r)
 	                                .splitk = (unsigned)splitk,
 	                                .waves = waves,
 	                                .us = us};
-	r->fact.persistent = !cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "persistent"));
+	r->fact.persistent = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "persistent"));
+	r->fact.dynamic = cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "persistent"));
 	return us > 0 || (r->fact.bm && r->fact.bn);
 }
 

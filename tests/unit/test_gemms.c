@@ -6,6 +6,7 @@
 #include "tests/fake/fake.h"
 #include "tests/unit/unit.h"
 #include "runtime/comm.h"
+#include <math.h>
 #include <stdlib.h>
 
 struct lt_handle {
@@ -30,8 +31,11 @@ static struct {
 	unsigned alive, heuristics, matmuls;
 	int tile, cluster, split, found; /* found: algorithms for any shape */
 	int32_t target;                  /* of the last one that ran */
+	int asked_type, asked_transpose; /* of the last heuristic */
+	int status;                      /* of the heuristic */
 	void *room;
 	size_t version;
+	float waves;
 	unsigned contexts, no_context; /* entered; the one (from 1) that cannot be: 0: all can */
 } lt;
 
@@ -137,11 +141,13 @@ static int heuristic(struct lt_handle *h, struct lt_op *op, struct lt_layout *a,
 	MAY_FAIL();
 	assert_non_null(h);
 	assert_true(c == d && most == 1 && w->bytes > 0 && a && b);
-	*found = (struct lt_found){.bytes = 1024, .waves = 1.5f};
+	*found = (struct lt_found){.bytes = 1024, .waves = lt.waves};
 	found->algo.data[0] = (uint64_t)op->target;
 	*n = lt.found;
 	lt.heuristics++;
-	return 0;
+	lt.asked_type = a->type == b->type && b->type == c->type ? a->type : -1;
+	lt.asked_transpose = op->transpose;
+	return lt.status;
 }
 
 static int config(const struct lt_algo *algo, int attribute, void *value, size_t bytes,
@@ -264,6 +270,7 @@ static int set_up(void **state)
 	lt.split = 1;
 	lt.found = 1;
 	lt.version = 130100;
+	lt.waves = 1.5f;
 	fake_reset(2);
 	drv = fake_driver;
 	drv.ctx_push = ctx_push;
@@ -294,6 +301,7 @@ static void open(struct fixture *f)
 {
 	if (rt_gemms_create(f->c, &fake_lt, &f->g) != PLAIT_OK)
 		fail_msg("%s", plait_comm_error(f->c));
+	lt.heuristics = 0; /* ranks compare a few choices */
 }
 
 static struct plait_gemm_call call_of(struct fixture *f, unsigned local, bool w_is_k_by_n)
@@ -359,6 +367,9 @@ static void facts_are_in_rows_by_columns_and_remembered(void **state)
 	assert_int_equal(fact.cluster_m, 1);
 	assert_int_equal(fact.cluster_n, 2);
 	assert_int_equal(fact.split_k, 1);
+	assert_true(fact.waves > 1.49 && fact.waves < 1.51);
+	/* the library does not say it: the planner's machine does */
+	assert_false(fact.persistent || fact.dynamic);
 	q.sm_target = 0;
 	lt.cluster = 0; /* automatic */
 	assert_true(plait_gemms_fact(f->g, &q, &fact));
@@ -374,6 +385,128 @@ static void facts_are_in_rows_by_columns_and_remembered(void **state)
 	q.x_bits = 8;
 	assert_false(plait_gemms_fact(f->g, &q, &fact));
 	assert_false(plait_gemms_fact(NULL, &q, &fact));
+}
+
+static void facts_are_asked_in_the_types_and_the_layout_of_the_plan(void **state)
+{
+	struct fixture *f = *state;
+	struct plait_gemm_query q = {.m = 512,
+	                             .n = 5120,
+	                             .k = 8192,
+	                             .x_bits = 16,
+	                             .w_bits = 16,
+	                             .out_bits = 16,
+	                             .x_dtype = "f16",
+	                             .w_dtype = "f16",
+	                             .out_dtype = "f16"};
+	struct plait_gemm_fact fact = {0};
+
+	open(f);
+	assert_true(plait_gemms_fact(f->g, &q, &fact));
+	assert_int_equal(lt.asked_type, LT_R_16F);
+	assert_int_equal(lt.asked_transpose, LT_OP_T);
+	q.x_dtype = q.w_dtype = q.out_dtype = "bf16";
+	assert_true(plait_gemms_fact(f->g, &q, &fact));
+	assert_int_equal(lt.asked_type, LT_R_16BF);
+	q.x_dtype = q.w_dtype = q.out_dtype = NULL; /* the same */
+	assert_true(plait_gemms_fact(f->g, &q, &fact));
+	assert_int_equal(lt.heuristics, 2);
+	plait_gemms_weights(f->g, true);
+	assert_true(plait_gemms_fact(f->g, &q, &fact));
+	assert_int_equal(lt.asked_transpose, LT_OP_N);
+	assert_int_equal(lt.heuristics, 3);
+	/* several types, and one that is not run */
+	q.x_dtype = "f16";
+	assert_false(plait_gemms_fact(f->g, &q, &fact));
+	q.x_dtype = q.w_dtype = q.out_dtype = "i16";
+	assert_false(plait_gemms_fact(f->g, &q, &fact));
+	assert_int_equal(lt.heuristics, 3);
+	plait_gemms_weights(NULL, true);
+}
+
+static void a_shape_without_an_algorithm_is_asked_for_once(void **state)
+{
+	struct fixture *f = *state;
+	struct plait_gemm_query q = {
+	        .m = 7, .n = 8, .k = 9, .x_bits = 16, .w_bits = 16, .out_bits = 16};
+	struct plait_gemm_fact fact = {0};
+
+	open(f);
+	for (int status = LT_SUCCESS; status <= LT_NOT_SUPPORTED; status += LT_NOT_SUPPORTED) {
+		struct plait_gemm_call c = call_of(f, 0, status != LT_SUCCESS);
+
+		lt.found = 0;
+		lt.status = status; /* either way it says so */
+		q.m++;
+		lt.heuristics = 0;
+		for (unsigned i = 0; i < 3; i++) {
+			assert_false(plait_gemms_fact(f->g, &q, &fact));
+			assert_int_equal(plait_gemms_run(f->g, &c), PLAIT_ENV);
+			assert_non_null(strstr(plait_comm_error(f->c), "no algorithm"));
+		}
+		assert_int_equal(lt.heuristics, 2);
+	}
+	/* what failed otherwise may go well later */
+	lt.status = 13;
+	q.m++;
+	for (unsigned i = 0; i < 3; i++)
+		assert_false(plait_gemms_fact(f->g, &q, &fact));
+	lt.status = 0;
+	lt.found = 1;
+	assert_true(plait_gemms_fact(f->g, &q, &fact));
+	assert_int_equal(lt.heuristics, 6);
+}
+
+static void waves_that_make_no_sense_are_left_out(void **state)
+{
+	static const float nonsense[] = {NAN, INFINITY, -1, 0, 1e30f};
+	struct fixture *f = *state;
+	struct plait_gemm_query q = {
+	        .m = 7, .n = 8, .k = 9, .x_bits = 16, .w_bits = 16, .out_bits = 16};
+
+	open(f);
+	for (unsigned i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
+		struct plait_gemm_fact fact = {0};
+
+		lt.waves = nonsense[i];
+		q.m++;
+		assert_true(plait_gemms_fact(f->g, &q, &fact));
+		assert_true(fact.waves <= 0 && fact.waves >= 0);
+		assert_int_equal(fact.tile_m, 256);
+	}
+}
+
+/* Another process, whose library chooses otherwise. */
+static unsigned other_gathers;
+
+static bool gather_two(struct rt_boot *b, const void *send, void *recv, size_t bytes,
+                       struct rt_error *e)
+{
+	(void)b;
+	(void)e;
+	memcpy(recv, send, bytes);
+	memcpy((char *)recv + bytes, send, bytes);
+	if (bytes == 6 * 16)
+		((uint32_t *)recv)[bytes / 4 + 2] = 64 << 16 | 256, other_gathers++;
+	return true;
+}
+
+static void ranks_whose_library_chooses_otherwise_are_named(void **state)
+{
+	struct fixture *f = *state;
+	struct rt_boot two = {.processes = 2, .gather = gather_two}, *own = f->c->boot;
+
+	other_gathers = 0;
+	f->c->boot = &two;
+	f->c->processes = 2;
+	assert_int_equal(rt_gemms_create(f->c, &fake_lt, &f->g), PLAIT_MISMATCH);
+	f->c->boot = own;
+	f->c->processes = 1;
+	assert_null(f->g);
+	assert_int_equal(other_gathers, 1);
+	assert_non_null(
+	        strstr(plait_comm_error(f->c),
+	               "chooses tile 256x128, split-K 1 on rank 0 and 64x256, 1 on rank 2"));
 }
 
 static void what_does_not_fit_is_named(void **state)
@@ -492,6 +625,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        TEST(a_gemm_multiplies_rows_by_weights_in_both_layouts),
 	        TEST(facts_are_in_rows_by_columns_and_remembered),
+	        TEST(facts_are_asked_in_the_types_and_the_layout_of_the_plan),
+	        TEST(a_shape_without_an_algorithm_is_asked_for_once),
+	        TEST(waves_that_make_no_sense_are_left_out),
+	        TEST(ranks_whose_library_chooses_otherwise_are_named),
 	        TEST(what_does_not_fit_is_named),
 	        TEST(a_failure_of_any_call_unwinds_and_is_named),
 	        TEST(a_context_that_cannot_be_entered_is_an_error),

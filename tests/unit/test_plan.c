@@ -622,6 +622,44 @@ static void facts_are_asked_for_both_parts_with_targets_and_believed(void **stat
 		pl_free(p[i]);
 }
 
+/* A library says which tile it takes, and not what becomes of CTAs without an SM. */
+static void whether_ctas_wait_the_machine_says_where_facts_do_not(void **state)
+{
+	static const struct {
+		bool machine, persistent, dynamic, waits;
+	} row[] = {{true, false, false, true}, {false, false, false, false},
+	           {true, false, true, false}, {false, true, false, true},
+	           {true, true, false, true},  {false, false, true, false}};
+	struct pl_options o = plan_options("h200", 2);
+	struct pl_op op = gemm_op("g", 5120, 8192);
+
+	(void)state;
+	o.gemm = fixed_tile;
+	for (unsigned i = 0; i < 12; i++) {
+		const unsigned k = i / 2;
+		struct pl_gemm_fact fact = {.persistent = row[k].persistent,
+		                            .dynamic = row[k].dynamic};
+		struct pl_gemm g;
+
+		if (i % 2) { /* a time alone */
+			fact.us = 200;
+		} else {
+			fact.bm = 128;
+			fact.bn = 256;
+		}
+		o.gemm_ctx = &fact;
+		o.machine.persistent = row[k].machine;
+		pl_gemm_choose(&o, &op, 2048, 0, &g);
+		assert_int_equal(g.run.waits, row[k].waits);
+		/* without a target it ends a run after the collective, or when its tiles do */
+		if (row[k].waits)
+			assert_true(pl_gemm_finish(&o.machine, &g.run, 0, 100, 8) >
+			            100 / (1 + o.machine.gamma) + g.run.us);
+		else
+			assert_true(pl_gemm_finish(&o.machine, &g.run, 0, 100, 8) < 1.5 * g.run.us);
+	}
+}
+
 #define FIXTURE(test) cmocka_unit_test_setup_teardown(test, plan_set_up, plan_tear_down)
 
 int main(void)
@@ -646,6 +684,7 @@ int main(void)
 	        FIXTURE(what_is_no_batch_is_refused),
 	        FIXTURE(parts_say_where_their_rows_and_residuals_are),
 	        FIXTURE(facts_are_asked_for_both_parts_with_targets_and_believed),
+	        FIXTURE(whether_ctas_wait_the_machine_says_where_facts_do_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -953,6 +953,8 @@ static void what_does_not_fit_is_refused(void **state)
 }
 
 /* Another process, whose plan is as the test wants it. */
+static bool other_facts;
+
 static bool gather_two(struct rt_boot *b, const void *send, void *recv, size_t bytes,
                        struct rt_error *e)
 {
@@ -960,11 +962,12 @@ static bool gather_two(struct rt_boot *b, const void *send, void *recv, size_t b
 	(void)e;
 	memcpy(recv, send, bytes);
 	memcpy((char *)recv + bytes, send, bytes);
-	if (bytes == 32) { /* what plans are compared by: T first */
+	if (bytes == 40) { /* what plans are compared by: T first */
 		int64_t tokens = 48;
 
 		memcpy((char *)recv + bytes, &tokens, sizeof tokens);
 		((char *)recv)[bytes + 16] ^= 1;
+		((char *)recv)[bytes + 24] ^= (char)other_facts;
 	}
 	return true;
 }
@@ -985,6 +988,11 @@ static void ranks_with_different_plans_are_named(void **state)
 	assert_non_null(strstr(plait_comm_error(f->c), "split of 64 rows, split at 24"));
 	assert_non_null(strstr(plait_comm_error(f->c), "of 48"));
 	assert_non_null(strstr(plait_comm_error(f->c), "on rank 2"));
+	assert_non_null(strstr(plait_comm_error(f->c), "times of GEMMs are the same"));
+	other_facts = true;
+	assert_int_equal(plait_schedule_agree(f->sched, f->plan), PLAIT_MISMATCH);
+	assert_non_null(strstr(plait_comm_error(f->c), "other tiles or times of GEMMs"));
+	other_facts = false;
 	f->c->boot = own;
 	f->c->processes = 1;
 }
