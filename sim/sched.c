@@ -438,7 +438,7 @@ static bool run_burst(struct sim *s, size_t ready)
 	r = &s->rank[draw_rank(s, ready)];
 	if (s->o.schedule == SIM_ROUND_ROBIN) {
 		i = r->turn++ % r->ready.n;
-		burst = TURN;
+		burst = s->o.turn ? s->o.turn : TURN;
 	} else {
 		i = (size_t)(sim_random(s) % r->ready.n);
 		burst = 1u << sim_random(s) % 10;

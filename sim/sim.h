@@ -58,6 +58,7 @@ struct sim_options {
 	uint64_t seed;  /* of schedules, permutations, perturbations; the same seed replays the same
 	                   run */
 	enum sim_schedule schedule;
+	unsigned turn; /* SIM_ROUND_ROBIN: instructions of a warp's turn; 0: 64; 1: all in step */
 	unsigned slow_rank; /* SIM_SLOW_RANK: this one runs rarely */
 	enum sim_sum sum;
 	bool sum_no_negative_zero; /* the switch returns +0 for -0 */

@@ -278,7 +278,7 @@ static bool prepare(struct bench *b, const char *spec)
 			return false;
 	m = mutant_parse(&b->arena, &b->p.d, b->text);
 	b->names = derive_names_new(&b->arena, m->fn);
-	b->lapses = derive_lapses(b->p.kernel[0].k, m, level(b->kind), false, &b->arena);
+	b->lapses = derive_lapses(b->p.kernel[0].k, m, level(b->kind), true, &b->arena);
 	b->lint = lint_errors(&b->arena, b->text);
 	if (strstr(b->lapses, "seed ") || strstr(b->lapses, "reads: ")) {
 		fputs(b->lapses, stderr);

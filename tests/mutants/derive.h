@@ -28,8 +28,8 @@ void derive_apply(struct ptx_fn *f, const struct derived *x);
 
 /*
  * What three ranks leave when one lapses, in words: the same for a kernel that does the same
- * (lapse.c).  Races are looked for at this level.  many: in many schedules, for what two CTAs have to
- * do at once.
+ * (lapse.c).  Races are looked for at this level.  many: in more schedules, one of which has
+ * all warps in step, for what two CTAs have to do at once; a sound kernel leaves the same.
  */
 const char *derive_lapses(const struct cg_kernel *k, const struct ptx_module *m,
                           enum sim_races races, bool many, struct arena *a);

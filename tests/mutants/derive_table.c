@@ -130,8 +130,8 @@ static void print_equivalents(const struct derive_table *t, struct strbuf *out)
 static const char head[] =
         "# Mutants\n\n"
         "Written by `build/tests/mutants/mutants samples/llama3-70b.plait table doc/mutants.md "
-        "--update` (a quarter of an hour\n"
-        "and more); every test run tries a part. Each is the PTX of one kernel (llama3-70b's "
+        "--update` (half an hour of one\n"
+        "core); every test run tries a part. Each is the PTX of one kernel (llama3-70b's "
         "add_norm, rows of\n"
         "1024 elements, three ranks) with one instruction changed (tests/mutants/derive_ops.c):\n\n"
         "- **drop**: a fence, barrier, wait or trigger, a strong or a scalar store, or a loop's "
