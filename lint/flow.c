@@ -341,6 +341,41 @@ static void uses(struct lint_fn *f)
 	}
 }
 
+/* Calls each for every register that an instruction writes. */
+static void each_def(struct lint_fn *f, void (*each)(struct lint_fn *f, uint32_t reg, uint32_t i))
+{
+	for (uint32_t i = 0; i < f->n; i++) {
+		const struct ptx_insn *x = &f->fn->insn[i];
+
+		for (unsigned k = 0; k < x->nopnd; k++)
+			for (unsigned e = 0; lint_is_dest(x, k) && e < lint_regs(&x->o[k]); e++)
+				if (x->o[k].reg[e] != PTX_SINK)
+					each(f, lint_reg(f, x->o[k].cls, x->o[k].reg[e]), i);
+	}
+}
+
+static void count_def(struct lint_fn *f, uint32_t reg, uint32_t i)
+{
+	(void)i;
+	f->def_at[reg + 2]++;
+}
+
+static void put_def(struct lint_fn *f, uint32_t reg, uint32_t i)
+{
+	f->def[f->def_at[reg + 1]++] = i;
+}
+
+static void definitions(struct lint_fn *f)
+{
+	/* Counted two places up, so that filling moves each start to where it belongs. */
+	f->def_at = arena_news(f->a, uint32_t, f->nreg + 3);
+	each_def(f, count_def);
+	for (uint32_t r = 1; r < f->nreg + 3; r++)
+		f->def_at[r] += f->def_at[r - 1];
+	f->def = arena_news(f->a, uint32_t, f->def_at[f->nreg + 2] + 1);
+	each_def(f, put_def);
+}
+
 void lint_flow(struct lint_fn *f)
 {
 	f->nreg = 0;
@@ -351,5 +386,6 @@ void lint_flow(struct lint_fn *f)
 	f->reg = arena_news(f->a, struct lint_value, f->nreg + 1); /* the last: of a sink */
 	for (unsigned n = 0; n < MOST_PASSES && pass(f, n); n++)
 		;
+	definitions(f);
 	uses(f);
 }

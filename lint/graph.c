@@ -1,7 +1,17 @@
 /* The graph of instructions: successors, predecessors, postdominators (Cooper, Harvey, Kennedy: A
- * simple, fast dominance algorithm), and what decides whether an instruction runs. */
+ * simple, fast dominance algorithm). */
 #include "lint/internal.h"
 #include <string.h>
+
+/* What searches may cost: each instruction this often, and more in small kernels. */
+enum { STEPS = 1024, LEAST = 4096 };
+
+bool lint_steps(struct lint_fn *f, uint64_t n)
+{
+	f->large |= n > f->steps;
+	f->steps = f->large ? 0 : f->steps - n;
+	return !f->large;
+}
 
 static bool ends(const struct ptx_insn *i)
 {
@@ -127,7 +137,9 @@ static void postdominators(struct lint_fn *f)
 void lint_graph(struct lint_fn *f)
 {
 	f->stack = arena_news(f->a, uint32_t, f->n + 2);
+	f->list = arena_news(f->a, uint32_t, f->n + 2);
 	f->stamp = arena_news(f->a, uint32_t, f->n + 1);
+	f->steps = (uint64_t)(f->n + LEAST) * STEPS;
 	successors(f);
 	predecessors(f);
 	postdominators(f);
@@ -163,52 +175,24 @@ void lint_reach(const struct lint_fn *f, uint32_t from, bool backward,
 	}
 }
 
-/* Whether the path that leaves branch b by this side meets i before both sides join again. */
-static bool on_side(struct lint_fn *f, uint32_t b, unsigned side, uint32_t i)
+bool lint_before(struct lint_fn *f, uint32_t from,
+                 bool (*stop)(const struct lint_fn *f, uint32_t i), uint32_t *list, uint32_t *n)
 {
-	uint32_t join = f->after[b], first = f->succ[b][side], depth = 0;
+	uint32_t to;
 
-	if (first == join || first == LINT_NONE)
-		return false;
+	*n = 0;
 	f->turn++;
-	f->stack[depth++] = first;
-	f->stamp[first] = f->turn;
-	while (depth) {
-		uint32_t at = f->stack[--depth];
-
-		if (at == i)
+	for (uint32_t done = 0, i = from;; i = list[done++]) {
+		if (!lint_steps(f, 1))
+			return false;
+		for (unsigned k = 0;
+		     (i == from || !stop(f, i)) && (to = neighbour(f, i, true, k)) != LINT_NONE;
+		     k++)
+			if (f->stamp[to] != f->turn) {
+				f->stamp[to] = f->turn;
+				list[(*n)++] = to;
+			}
+		if (done == *n)
 			return true;
-		for (unsigned k = 0; k < 2; k++) {
-			uint32_t to = f->succ[at][k];
-
-			if (to == LINT_NONE || to == join || to == b || f->stamp[to] == f->turn)
-				continue;
-			f->stamp[to] = f->turn;
-			f->stack[depth++] = to;
-		}
 	}
-	return false;
-}
-
-unsigned lint_guards(struct lint_fn *f, uint32_t i, uint32_t *guard, unsigned max)
-{
-	const struct ptx_insn *x = &f->fn->insn[i];
-	unsigned n = 0;
-
-	if (x->op != PTX_bra && x->guard && n < max &&
-	    f->reg[lint_reg(f, PTX_C_PRED, x->guard - 1)].facts & LINT_THREAD)
-		guard[n++] = UINT32_MAX - 2 * x->guard - x->guard_not;
-	for (uint32_t b = 0; b < f->n && n < max; b++) {
-		const struct ptx_insn *at = &f->fn->insn[b];
-		bool side[2];
-
-		if (at->op != PTX_bra || !at->guard ||
-		    !(f->reg[lint_reg(f, PTX_C_PRED, at->guard - 1)].facts & LINT_THREAD))
-			continue;
-		side[0] = on_side(f, b, 0, i);
-		side[1] = on_side(f, b, 1, i);
-		if (side[0] != side[1])
-			guard[n++] = 2 * b + side[1];
-	}
-	return n;
 }

@@ -1,5 +1,5 @@
-/* Inside lint: a function as a graph of instructions (graph.c), what its registers stem from
- * (flow.c), its loops (loops.c); spin.c and rules.c judge. */
+/* Inside lint: a function as a graph of instructions (graph.c), who runs them (guards.c), what its
+ * registers stem from (flow.c), its loops (loops.c); spin.c and rules.c judge. */
 #pragma once
 #include "lint/lint.h"
 
@@ -32,12 +32,17 @@ struct lint_fn {
 	const struct ptx_fn *fn;
 	struct arena *a;
 	struct diags *d;
-	uint32_t n;                    /* instructions; node n is the end */
-	uint32_t (*succ)[2];           /* LINT_NONE: none */
-	uint32_t *pred, *pred_at;      /* pred[pred_at[i] .. pred_at[i + 1]) */
-	uint32_t *after;               /* immediate postdominator */
-	uint32_t *bra_target;          /* of a branch; LINT_NONE */
-	uint32_t *stack, *stamp, turn; /* scratch of searches */
+	uint32_t n;                           /* instructions; node n is the end */
+	uint32_t (*succ)[2];                  /* LINT_NONE: none */
+	uint32_t *pred, *pred_at;             /* pred[pred_at[i] .. pred_at[i + 1]) */
+	uint32_t *after;                      /* immediate postdominator */
+	uint32_t *bra_target;                 /* of a branch; LINT_NONE */
+	uint32_t *stack, *list, *stamp, turn; /* scratch of searches */
+	uint64_t steps;                       /* that searches may still make */
+	bool large;                           /* they may make no more: what they say is not all */
+	struct lint_guard *guard;             /* guards.c; NULL: not yet */
+	uint32_t *def, *def_at;         /* who writes register r: def[def_at[r] .. def_at[r + 1]) */
+	struct lint_set *slice, *cycle; /* scratch of spin.c */
 	uint32_t first_reg[PTX_NCLASSES], nreg;
 	struct lint_value *reg;
 	struct lint_root root[LINT_ROOTS];
@@ -58,8 +63,16 @@ void lint_graph(struct lint_fn *f);
 /* Marks what is reached from `from` without passing a stop; a stop itself is marked, not passed. */
 void lint_reach(const struct lint_fn *f, uint32_t from, bool backward,
                 bool (*stop)(const struct lint_fn *f, uint32_t i), bool *mark);
+/* Lists what is reached backward from `from` without passing a stop (which is listed itself).  list: room
+ * for all.  false: there are no steps left. */
+bool lint_before(struct lint_fn *f, uint32_t from,
+                 bool (*stop)(const struct lint_fn *f, uint32_t i), uint32_t *list, uint32_t *n);
+/* A search makes n steps more; false: it may not.  So the time that lint takes is bounded by the text's length. */
+bool lint_steps(struct lint_fn *f, uint64_t n);
+
+/* ---- guards.c ---- */
 /* The branches on the thread's number that decide whether i runs: each is 2 * branch + side.  At
- * most `max`; returns how many. */
+ * most `max`; returns how many (all of them, unless the function is `large`). */
 unsigned lint_guards(struct lint_fn *f, uint32_t i, uint32_t *guard, unsigned max);
 
 /* ---- flow.c ---- */

@@ -30,6 +30,7 @@ extern const struct lint_rule_info lint_rule_info[LINT_NRULES];
 unsigned lint_module(const struct ptx_module *m, struct arena *a, struct diags *d);
 
 /* The same, where the n parameters of these names point to what no earlier kernel of the stream
- * writes (weights): loads through them may precede griddepcontrol.wait. */
+ * writes (weights): loads through them may precede griddepcontrol.wait.  A name that no function's parameter has is an error, and
+ * counts. */
 unsigned lint_module_given(const struct ptx_module *m, const char *const *constant, unsigned n,
                            struct arena *a, struct diags *d);

@@ -1,18 +1,17 @@
 /*
  * Loops by strongly connected components (Tarjan); the loops inside one are the components that
- * remain when its entry is taken out.  Iterative, and no deeper than MOST_DEPTH on average: text
- * decides the depth.
+ * remain when its entry is taken out.  Iterative, and within lint_steps: text decides the depth.
  */
 #include "lint/internal.h"
 #include <string.h>
 
-enum { MOST_DEPTH = 64, MOST_WAYS = 16 };
+enum { COST = 8 /* of a node, in steps */, MOST_WAYS = 16 };
 
 struct tarjan {
 	struct lint_fn *f;
 	const uint32_t *member; /* of each node: the set it is searched in; 0: none */
-	uint32_t *index, *low, *stack, *call, *edge;
-	bool *on;
+	uint32_t *index, *low, *stack, *call, *edge, *way;
+	bool *on, *in_way;
 	uint32_t n, depth;
 };
 
@@ -45,11 +44,12 @@ static uint32_t entry_of(const struct lint_fn *f, const uint32_t *node, uint32_t
  * Loops that begin at the same instruction are one component; each way back makes one: what leads
  * to it without passing the entry.
  */
-static void each_way_back(struct lint_fn *f, uint32_t entry, uint32_t n, const bool *in,
+static void each_way_back(const struct tarjan *t, uint32_t entry, uint32_t n, const bool *in,
                           lint_loop_fn *each)
 {
-	bool *part = arena_news(f->a, bool, f->n + 1);
-	uint32_t *node = arena_news(f->a, uint32_t, n), ways = 0;
+	struct lint_fn *f = t->f;
+	bool *part = t->in_way;
+	uint32_t *node = t->way, ways = 0;
 
 	for (uint32_t e = f->pred_at[entry]; e < f->pred_at[entry + 1]; e++)
 		ways += in[f->pred[e]];
@@ -58,7 +58,7 @@ static void each_way_back(struct lint_fn *f, uint32_t entry, uint32_t n, const b
 	for (uint32_t e = f->pred_at[entry]; e < f->pred_at[entry + 1]; e++) {
 		uint32_t have = 0, done = 0;
 
-		if (!in[f->pred[e]] || f->pred[e] == entry)
+		if (!in[f->pred[e]] || f->pred[e] == entry || !lint_steps(f, COST * (uint64_t)n))
 			continue;
 		node[have++] = entry;
 		node[have++] = f->pred[e];
@@ -97,7 +97,7 @@ static void component(struct tarjan *t, uint32_t root, struct work **queue, bool
 		in[node[k]] = true;
 	each(f, node, n, in);
 	entry = entry_of(f, node, n, in);
-	each_way_back(f, entry, n, in, each);
+	each_way_back(t, entry, n, in, each);
 	for (uint32_t k = 0; k < n; k++)
 		in[node[k]] = false;
 	if (n == 1)
@@ -150,7 +150,6 @@ void lint_loops(struct lint_fn *f, lint_loop_fn *each)
 	uint32_t *all = arena_news(f->a, uint32_t, n);
 	struct tarjan t = {.f = f, .member = member};
 	struct work first = {.node = all, .n = n}, *queue = &first;
-	uint64_t budget = (uint64_t)n * MOST_DEPTH;
 	bool *in = arena_news(f->a, bool, n);
 
 	t.index = arena_news(f->a, uint32_t, n);
@@ -159,14 +158,15 @@ void lint_loops(struct lint_fn *f, lint_loop_fn *each)
 	t.call = arena_news(f->a, uint32_t, n);
 	t.edge = arena_news(f->a, uint32_t, n);
 	t.on = arena_news(f->a, bool, n);
+	t.way = arena_news(f->a, uint32_t, n);
+	t.in_way = arena_news(f->a, bool, n);
 	for (uint32_t i = 0; i < n; i++)
 		all[i] = i;
-	while (queue && budget >= queue->n) {
+	while (queue && lint_steps(f, COST * (uint64_t)queue->n)) {
 		struct work w = *queue;
 
 		queue = queue->next;
 		set++;
-		budget -= w.n;
 		for (uint32_t k = 0; k < w.n; k++) {
 			member[w.node[k]] = set;
 			t.index[w.node[k]] = 0;

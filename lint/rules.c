@@ -141,31 +141,37 @@ static bool by_others(struct lint_fn *f, uint32_t i, const uint32_t *guard, unsi
 	return false;
 }
 
-static void release(struct lint_fn *f, uint32_t at)
+/* A store of data that others than those at `at` make, through none of the flag's roots. */
+static bool is_others(struct lint_fn *f, uint32_t i, uint64_t roots, const uint32_t *guard,
+                      unsigned n)
 {
-	uint32_t guard[MOST_GUARDS];
-	unsigned n;
-	uint64_t roots;
-	bool *before;
 	struct lint_access a;
 	struct lint_value v;
 
-	if (!publishes(f, at, &roots) || !(n = lint_guards(f, at, guard, MOST_GUARDS)))
+	if (i >= f->n || !lint_access(f, i, &a) || a.kind != LINT_STORE || a.strong)
+		return false;
+	v = lint_opnd(f, &f->fn->insn[i].o[a.opnd]);
+	if (v.roots & roots || !(v.facts & LINT_THREAD))
+		return false; /* the flag's own memory; or one place, so one thread's */
+	return by_others(f, i, guard, n);
+}
+
+static void release(struct lint_fn *f, uint32_t at)
+{
+	uint32_t guard[MOST_GUARDS], before, first = LINT_NONE;
+	unsigned n;
+	uint64_t roots;
+
+	if (f->large || f->reported[LINT_RELEASE] == MOST_FINDINGS || !publishes(f, at, &roots) ||
+	    !(n = lint_guards(f, at, guard, MOST_GUARDS)) || f->large ||
+	    !lint_before(f, at, is_barrier, f->list, &before))
 		return;
-	before = arena_news(f->a, bool, f->n + 1);
-	lint_reach(f, at, true, is_barrier, before);
-	for (uint32_t i = 0; i < f->n; i++) {
-		if (!before[i] || i == at || !lint_access(f, i, &a) || a.kind != LINT_STORE ||
-		    a.strong)
-			continue;
-		v = lint_opnd(f, &f->fn->insn[i].o[a.opnd]);
-		if (v.roots & roots || !(v.facts & LINT_THREAD))
-			continue; /* the flag's own memory; or one place, so one thread's */
-		if (by_others(f, i, guard, n)) {
-			lint_found(f, LINT_RELEASE, at, i);
-			return;
-		}
-	}
+	for (uint32_t k = 0; k < before; k++)
+		if (f->list[k] != at && f->list[k] < first &&
+		    is_others(f, f->list[k], roots, guard, n))
+			first = f->list[k];
+	if (first != LINT_NONE)
+		lint_found(f, LINT_RELEASE, at, first);
 }
 
 /* ---- single accesses ---- */
@@ -205,6 +211,8 @@ static unsigned function(const struct ptx_fn *fn, const char *const *constant, u
 		release(&f, i);
 	}
 	lint_spins(&f);
+	if (f.large)
+		lint_found(&f, LINT_LARGE, 0, LINT_NONE);
 	return f.found;
 }
 
@@ -213,11 +221,40 @@ unsigned lint_module(const struct ptx_module *m, struct arena *a, struct diags *
 	return lint_module_given(m, NULL, 0, a, d);
 }
 
+static bool has_parameter(const struct ptx_module *m, const char *name)
+{
+	for (const struct ptx_fn *f = m->fn; f; f = f->next)
+		for (unsigned k = 0; k < f->nparam; k++)
+			if (!strcmp(f->param[k].name, name))
+				return true;
+	return false;
+}
+
+/* A name that nothing has is a mistake: what it was to allow would be reported, or is not there. */
+static unsigned unknown_parameter(const struct ptx_module *m, const char *name, struct arena *a,
+                                  struct diags *d)
+{
+	struct strbuf b;
+
+	diag_at(d, DIAG_ERROR, DIAG_LINT_CONSTANT, (struct span){0, 0},
+	        "no kernel has a parameter '%s'", name);
+	for (const struct ptx_fn *f = m->fn; f; f = f->next) {
+		strbuf_init(&b, a);
+		for (unsigned k = 0; k < f->nparam; k++)
+			strbuf_printf(&b, "%s'%s'", k ? ", " : "", f->param[k].name);
+		diag_note(d, (struct span){0, 0}, "'%s' has %s", f->name, f->nparam ? b.s : "none");
+	}
+	return 1;
+}
+
 unsigned lint_module_given(const struct ptx_module *m, const char *const *constant, unsigned n,
                            struct arena *a, struct diags *d)
 {
 	unsigned found = 0;
 
+	for (unsigned k = 0; k < n; k++)
+		if (!has_parameter(m, constant[k]))
+			found += unknown_parameter(m, constant[k], a, d);
 	for (const struct ptx_fn *f = m->fn; f; f = f->next)
 		found += function(f, constant, n, a, d);
 	return found;

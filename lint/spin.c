@@ -3,68 +3,83 @@
 #include "lint/internal.h"
 #include <string.h>
 
+struct lint_set { /* of registers (lint_reg) */
+	bool *has;
+	uint32_t *list, n;
+};
+
 struct slice {
 	struct lint_fn *f;
 	const uint32_t *node;
 	uint32_t n;
 	const bool *in;
-	bool *reg; /* of lint_reg: the exits depend on it */
+	struct lint_set *reg; /* the exits depend on them */
 };
 
-static bool defines(const struct lint_fn *f, const struct ptx_insn *x, const bool *reg)
+static struct lint_set *new_set(struct lint_fn *f)
+{
+	struct lint_set *s = arena_new(f->a, struct lint_set);
+
+	s->has = arena_news(f->a, bool, f->nreg + 1);
+	s->list = arena_news(f->a, uint32_t, f->nreg + 1);
+	return s;
+}
+
+static void clear(struct lint_set *s)
+{
+	while (s->n)
+		s->has[s->list[--s->n]] = false;
+}
+
+static void mark(struct lint_set *s, uint32_t reg)
+{
+	if (!s->has[reg])
+		s->list[s->n++] = reg;
+	s->has[reg] = true;
+}
+
+static bool defines(const struct lint_fn *f, const struct ptx_insn *x, const struct lint_set *s)
 {
 	for (unsigned k = 0; k < x->nopnd; k++) {
 		const struct ptx_opnd *o = &x->o[k];
 
 		for (unsigned e = 0; lint_is_dest(x, k) && e < lint_regs(o); e++)
-			if (o->reg[e] != PTX_SINK && reg[lint_reg(f, o->cls, o->reg[e])])
+			if (o->reg[e] != PTX_SINK && s->has[lint_reg(f, o->cls, o->reg[e])])
 				return true;
 	}
 	return false;
 }
 
-static bool mark(bool *reg, uint32_t k)
+static void mark_sources(const struct lint_fn *f, const struct ptx_insn *x, struct lint_set *s)
 {
-	bool old = reg[k];
-
-	reg[k] = true;
-	return !old;
-}
-
-static bool mark_sources(const struct lint_fn *f, const struct ptx_insn *x, bool *reg)
-{
-	bool changed = false;
-
 	if (x->guard)
-		changed |= mark(reg, lint_reg(f, PTX_C_PRED, x->guard - 1));
+		mark(s, lint_reg(f, PTX_C_PRED, x->guard - 1));
 	for (unsigned k = 0; k < x->nopnd; k++) {
 		const struct ptx_opnd *o = &x->o[k];
 
 		/* not through addresses: where a value is says nothing of it */
 		for (unsigned e = 0; !lint_is_dest(x, k) && e < lint_regs(o); e++)
 			if (o->reg[e] != PTX_SINK)
-				changed |= mark(reg, lint_reg(f, o->cls, o->reg[e]));
+				mark(s, lint_reg(f, o->cls, o->reg[e]));
 	}
-	return changed;
 }
 
-/* All that the marked registers stem from, inside the loop. */
-static void close_slice(const struct slice *s, bool *reg)
+/* All that the marked registers stem from, inside the loop.  false: there are no steps left. */
+static bool close_slice(const struct slice *s, struct lint_set *set)
 {
-	bool changed = true;
+	struct lint_fn *f = s->f;
 
-	while (changed) {
-		changed = false;
-		for (uint32_t k = 0; k < s->n; k++) {
-			const struct ptx_insn *x;
+	for (uint32_t done = 0; done < set->n; done++) {
+		const uint32_t r = set->list[done];
+		const uint32_t from = f->def_at[r], to = f->def_at[r + 1];
 
-			if (s->node[k] >= s->f->n)
-				continue;
-			x = &s->f->fn->insn[s->node[k]];
-			if (defines(s->f, x, reg))
-				changed |= mark_sources(s->f, x, reg);
-		}
+		if (!lint_steps(f, 1u + to - from))
+			return false;
+		for (uint32_t d = from; d < to; d++)
+			if (s->in[f->def[d]])
+				mark_sources(f, &f->fn->insn[f->def[d]], set);
 	}
+	return true;
 }
 
 /* The condition of a way out; LINT_NONE: this is none, or it has none. */
@@ -80,17 +95,18 @@ static uint32_t exit_condition(const struct slice *s, uint32_t i)
 	return LINT_NONE;
 }
 
-/* An addition whose result comes back to it: the loop counts. */
+/* An addition whose result comes back to it: the loop counts.  So it is held to do when no steps are left. */
 static bool counts(const struct slice *s, const struct ptx_insn *x)
 {
-	bool *reg;
+	struct lint_set *set = s->f->cycle;
+	bool closed;
 
 	if ((x->op != PTX_add && x->op != PTX_sub) || x->o[0].kind != PTX_REG)
 		return false;
-	reg = arena_news(s->f->a, bool, s->f->nreg + 1);
-	mark_sources(s->f, x, reg);
-	close_slice(s, reg);
-	return reg[lint_reg(s->f, x->o[0].cls, x->o[0].reg[0])];
+	clear(set);
+	mark_sources(s->f, x, set);
+	closed = close_slice(s, set);
+	return !closed || set->has[lint_reg(s->f, x->o[0].cls, x->o[0].reg[0])];
 }
 
 struct found { /* among what the exits depend on */
@@ -130,15 +146,15 @@ static bool tests_equality(const struct ptx_insn *x)
 /* A register that only ever gets a number that the text has. */
 static bool is_constant(const struct lint_fn *f, const struct ptx_opnd *o)
 {
-	bool *reg = arena_news(f->a, bool, f->nreg + 1);
+	uint32_t r;
 
 	if (o->kind != PTX_REG)
 		return o->kind == PTX_IMM;
-	reg[lint_reg(f, o->cls, o->reg[0])] = true;
-	for (uint32_t i = 0; i < f->n; i++) {
-		const struct ptx_insn *x = &f->fn->insn[i];
+	r = lint_reg(f, o->cls, o->reg[0]);
+	for (uint32_t d = f->def_at[r]; d < f->def_at[r + 1]; d++) {
+		const struct ptx_insn *x = &f->fn->insn[f->def[d]];
 
-		if (defines(f, x, reg) && (x->op != PTX_mov || x->o[1].kind != PTX_IMM))
+		if (x->op != PTX_mov || x->o[1].kind != PTX_IMM)
 			return false;
 	}
 	return true;
@@ -192,8 +208,6 @@ static void look_at(const struct slice *s, uint32_t i, struct found *r)
 			r->bounded = true;
 	if (x->op == PTX_OPAQUE && strstr(x->opaque, "clock"))
 		r->bounded = true;
-	if (counts(s, x))
-		r->bounded = true;
 	if (compares(x))
 		look_at_compare(s, i, r);
 }
@@ -207,19 +221,32 @@ static void scope_of(struct lint_fn *f, uint32_t load)
 		lint_found(f, LINT_SCOPE, load, LINT_NONE);
 }
 
+static bool loop_counts(const struct slice *s)
+{
+	for (uint32_t k = 0; k < s->n; k++)
+		if (s->node[k] < s->f->n) {
+			const struct ptx_insn *x = &s->f->fn->insn[s->node[k]];
+
+			if (defines(s->f, x, s->reg) && counts(s, x))
+				return true;
+		}
+	return false;
+}
+
 static void spin(struct lint_fn *f, const uint32_t *node, uint32_t n, const bool *in)
 {
-	struct slice s = {.f = f, .node = node, .n = n, .in = in};
+	struct slice s = {.f = f, .node = node, .n = n, .in = in, .reg = f->slice};
 	struct found r = {.load = LINT_NONE, .equal = LINT_NONE, .real = LINT_NONE};
 
-	s.reg = arena_news(f->a, bool, f->nreg + 1);
+	clear(s.reg);
 	for (uint32_t k = 0; k < n; k++) {
 		uint32_t c = node[k] < f->n ? exit_condition(&s, node[k]) : LINT_NONE;
 
 		if (c != LINT_NONE)
-			s.reg[c] = true;
+			mark(s.reg, c);
 	}
-	close_slice(&s, s.reg);
+	if (!close_slice(&s, s.reg))
+		return;
 	for (uint32_t k = 0; k < n; k++)
 		if (node[k] < f->n)
 			look_at(&s, node[k], &r);
@@ -227,7 +254,7 @@ static void spin(struct lint_fn *f, const uint32_t *node, uint32_t n, const bool
 		return;
 	if (r.real != LINT_NONE)
 		lint_found(f, LINT_FLOAT_SENTINEL, r.real, r.load);
-	if (!r.bounded)
+	if (!r.bounded && !loop_counts(&s))
 		lint_found(f, LINT_SPIN, r.load, LINT_NONE);
 	if (r.equal != LINT_NONE && !r.ordered)
 		lint_found(f, LINT_EPOCH, r.equal, r.load);
@@ -236,5 +263,7 @@ static void spin(struct lint_fn *f, const uint32_t *node, uint32_t n, const bool
 
 void lint_spins(struct lint_fn *f)
 {
+	f->slice = new_set(f);
+	f->cycle = new_set(f);
 	lint_loops(f, spin);
 }

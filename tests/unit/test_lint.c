@@ -161,7 +161,7 @@ static void every_rule_has_an_example(void **state)
 {
 	(void)state;
 	for (unsigned r = 0; r < LINT_NRULES; r++) {
-		bool there = false;
+		bool there = r == LINT_LARGE; /* deep_nests_end */
 
 		for (size_t k = 0; k < sizeof examples / sizeof *examples; k++)
 			there |= examples[k].rule == r;
@@ -206,25 +206,59 @@ static void what_other_compilers_write_passes_through(void **state)
 	arena_free(&l.arena);
 }
 
-/* A chain of n blocks, each a loop around the one before: time must not grow with its square. */
+/* n loops, each around the one before; between their beginnings: time must not grow with its square, and
+ * what is not looked at is said. */
+static void look_at_nest(struct looked *l, unsigned depth, const char *between)
+{
+	static char text[64 * 20000];
+	size_t n = (size_t)snprintf(text, sizeof text, "%s", HEAD);
+
+	for (unsigned k = 0; k < depth; k++)
+		n += (size_t)snprintf(text + n, sizeof text - n, "l%u:\n%s", k, between);
+	n += (size_t)snprintf(
+	        text + n, sizeof text - n,
+	        "ld.relaxed.sys.global.u32 %%r5, [%%rd0];\nsetp.eq.u32 %%p1, %%r5, 0;\n");
+	for (unsigned k = 0; k < depth; k++)
+		n += (size_t)snprintf(text + n, sizeof text - n, "@%%p1 bra l%u;\n", depth - 1 - k);
+	snprintf(text + n, sizeof text - n, "ret;\n}\n");
+	look(l, text);
+	assert_non_null(l->m);
+}
+
 static void deep_nests_end(void **state)
 {
-	enum { N = 20000 };
-	static char text[64 * N];
+	struct looked l;
+
+	(void)state;
+	look_at_nest(&l, 20000, "");
+	assert_int_equal(l.d.nwarning, 0);
+	arena_free(&l.arena);
+	look_at_nest(&l, 5000, "add.u32 %r7, %r7, 1;\n");
+	assert_non_null(strstr(shown(&l), "(too-large, "));
+	arena_free(&l.arena);
+}
+
+/* Thousands of flags, each behind a condition and a barrier, but for the last one's barrier. */
+static void long_kernels_are_read_to_their_end(void **state)
+{
+	enum { N = 8000 };
+	static char text[192 * N];
 	size_t n = (size_t)snprintf(text, sizeof text, "%s", HEAD);
 	struct looked l;
 
 	(void)state;
 	for (unsigned k = 0; k < N; k++)
-		n += (size_t)snprintf(text + n, sizeof text - n, "l%u:\n", k);
-	n += (size_t)snprintf(
-	        text + n, sizeof text - n,
-	        "ld.relaxed.sys.global.u32 %%r5, [%%rd0];\nsetp.eq.u32 %%p1, %%r5, 0;\n");
-	for (unsigned k = 0; k < N; k++)
-		n += (size_t)snprintf(text + n, sizeof text - n, "@%%p1 bra l%u;\n", N - 1 - k);
+		n += (size_t)snprintf(
+		        text + n, sizeof text - n,
+		        "st.global.u32 [%%rd4], %%r2;\n%s\nsetp.ne.u32 %%p1, %%r0, %u;\n"
+		        "@%%p1 bra l%u;\nst.release.sys.global.u32 [%%rd0], %%r3;\nl%u:\n"
+		        "bar.sync 0;\n",
+		        k < N - 1 ? "bar.sync 0;" : "", k, k, k);
 	snprintf(text + n, sizeof text - n, "ret;\n}\n");
 	look(&l, text);
-	assert_non_null(l.m);
+	assert_int_equal(l.found, 1);
+	assert_int_equal(l.d.nwarning, 0);
+	assert_non_null(strstr(shown(&l), "(release-without-barrier, "));
 	arena_free(&l.arena);
 }
 
@@ -246,6 +280,7 @@ static void parameters_that_are_named_may_be_loaded_before_the_wait(void **state
 	        {"griddepcontrol.wait;\nst.global.b32 [%rd1], %r0;\nret;\n}\n", "p_x", 1},
 	        {"griddepcontrol.wait;\nst.global.b32 [%rd0], %r0;\nret;\n}\n", "p_w", 1},
 	        {"ld.global.b32 %r1, [%rd1];\ngriddepcontrol.wait;\nret;\n}\n", "p_w", 1},
+	        {"griddepcontrol.wait;\nst.global.b32 [%rd1], %r0;\nret;\n}\n", "p_v", 2},
 	};
 	char text[1024];
 
@@ -268,6 +303,19 @@ static void parameters_that_are_named_may_be_loaded_before_the_wait(void **state
 	}
 }
 
+static void a_constant_that_no_kernel_has_is_an_error(void **state)
+{
+	static const char *const name = "nosuch";
+	struct looked l;
+
+	(void)state;
+	look_at_body(&l, "");
+	assert_int_equal(lint_module_given(l.m, &name, 1, &l.arena, &l.d), 1);
+	assert_non_null(strstr(shown(&l), "no kernel has a parameter 'nosuch' [E914]"));
+	assert_non_null(strstr(shown(&l), "'k' has 'flag', 'data', 'mc', 'n', 'epoch'"));
+	arena_free(&l.arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -277,6 +325,8 @@ int main(void)
 	        cmocka_unit_test(every_rule_has_an_example),
 	        cmocka_unit_test(what_other_compilers_write_passes_through),
 	        cmocka_unit_test(deep_nests_end),
+	        cmocka_unit_test(long_kernels_are_read_to_their_end),
+	        cmocka_unit_test(a_constant_that_no_kernel_has_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
