@@ -46,6 +46,7 @@ struct cg_target {
 	char suffix;      /* 'a', 'f' or 0 */
 	unsigned version; /* least .version times 10 that knows the target */
 	unsigned regs_per_sm, max_regs_per_thread, smem_per_cta, max_threads;
+	int spare_regs; /* fewer than estimated that ptxas makes do with, when it must */
 };
 const struct cg_target *cg_target_by_name(const char *s); /* NULL: unknown */
 /* The newest that a GPU of this compute capability (times 10) runs, without a suffix; NULL: none. */

@@ -19,11 +19,13 @@
 #define MAX_TEMPS        6
 #define SUM_TEMPS        6  /* while addends are summed */
 #define POLL_MARGIN      16 /* where several ranks are polled at once */
-#define MANY_PEERS       6  /* beyond CG_MAX_ADDENDS ranks, of which one more group is loaded */
+#define MANY_PEERS       30 /* beyond CG_MAX_ADDENDS ranks, of which one more group is loaded */
 #define MARGIN           8  /* left free when there is a choice */
 #define MAX_TEAMS        4
 #define WIDE_THREADS     512
 #define PAIR_MARGIN      4  /* the same, where two CTAs are to share an SM */
+#define TURNS_MARGIN     16 /* more, for a row that is reduced again after a reduction */
+#define KEEP_MARGIN      8  /* more, to keep weights: ptxas then begins the next rows earlier */
 #define WIDE_MARGIN      16 /* with more elements a thread ptxas keeps more in flight */
 
 static unsigned ceil_div(unsigned a, unsigned b)
@@ -44,6 +46,12 @@ static void set_shape(struct cg_plan *p, const struct cg_rowprog *rp, const stru
 	p->teams = p->per_sm = 1;
 }
 
+/* Several levels with work of their own make ptxas hoist more. */
+static unsigned turns_margin(const struct cg_rowprog *rp)
+{
+	return rp->nlevel > 2 ? TURNS_MARGIN : 0;
+}
+
 /* Registers a thread may use so that one CTA fits into an SM: warps are dealt to four partitions,
  * in units of 8. */
 static unsigned reg_limit(const struct cg_plan *p, unsigned ctas)
@@ -60,7 +68,8 @@ static unsigned set_teams(struct cg_plan *p, const struct cg_rowprog *rp)
 	unsigned n = p->target->max_threads / p->row_threads;
 
 	n = n < MAX_TEAMS ? n : MAX_TEAMS;
-	while (n > 1 && (p->est_regs + PAIR_MARGIN > reg_limit(p, n) || cg_group_bytes(rp)))
+	while (n > 1 && (p->est_regs + PAIR_MARGIN + turns_margin(rp) > reg_limit(p, n) ||
+	                 cg_group_bytes(rp)))
 		n--;
 	for (p->teams = n; p->teams > 1 && !cg_bulk_fits(p, rp);)
 		n = --p->teams;
@@ -184,7 +193,7 @@ static unsigned estimate(const struct cg_plan *p, const struct cg_rowprog *rp)
 		if (rp->val[i].home == CG_HOME_UNIFORM && rp->val[i].used)
 			fixed++;
 	if (cg_ops(p)->ahead && p->sum_ranks && p->tp > CG_MAX_ADDENDS)
-		fixed += MANY_PEERS;
+		fixed += MANY_PEERS + turns_margin(rp);
 	for (unsigned l = 0; l < rp->nlevel; l++) {
 		unsigned n = level_regs(p, rp, l);
 
@@ -203,6 +212,34 @@ static unsigned weight_regs(const struct cg_plan *p, const struct cg_rowprog *rp
 		    rp->val[i].used)
 			n += cg_value_regs(&rp->val[i], p->vecs);
 	return n;
+}
+
+/* Two CTAs an SM, where the data are the flags: one polls while the other works. */
+static bool pairs(const struct cg_plan *p, const struct cg_rowprog *rp)
+{
+	unsigned margin = turns_margin(rp) + (p->sum_ranks > 2 ? POLL_MARGIN : PAIR_MARGIN);
+
+	return p->xchg_row && p->threads <= WIDE_THREADS && p->est_regs + margin <= reg_limit(p, 2);
+}
+
+/*
+ * Weights are loaded once, before the first row, if they fit beside it.  What shares an SM has
+ * registers to the last: there ptxas makes do with some less than estimated.  Polling many ranks,
+ * and dividing rows among a number of them that is no power of two, takes some more.
+ */
+static bool weights_fit(const struct cg_plan *p, const struct cg_rowprog *rp)
+{
+	bool tight = p->teams > 1 || p->per_sm > 1, odd = p->teams > 1 && p->tp & (p->tp - 1);
+	int need = (int)(p->est_regs + weight_regs(p, rp) + turns_margin(rp));
+	int have = (int)reg_limit(p, p->per_sm);
+
+	if (tight ? p->sum_ranks > 2 || odd : rp->nlevel > 2)
+		need += KEEP_MARGIN;
+	if (!tight)
+		need += MARGIN;
+	else if (p->sum_ranks <= 2 && !odd)
+		have += p->target->spare_regs;
+	return p->tp <= CG_MAX_ADDENDS && need <= have;
 }
 
 /* Bytes that one row's in-switch loads bring (any loads, if there are none). */
@@ -398,7 +435,6 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 {
 	uint64_t bytes;
 	unsigned want, limit, ranks;
-	bool tight;
 
 	*p = (struct cg_plan){.order = o->order,
 	                      .tp = o->tp,
@@ -443,13 +479,8 @@ bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct c
 		p->sum_ranks = ranks;
 		return plan_wide(p, rp, limit, a, d);
 	}
-	if (p->xchg_row && p->threads <= WIDE_THREADS &&
-	    p->est_regs + PAIR_MARGIN <= reg_limit(p, 2))
-		p->per_sm = 2;
-	tight = p->teams > 1 || p->per_sm > 1;
-	p->keep_weights = p->tp <= CG_MAX_ADDENDS &&
-	                  p->est_regs + weight_regs(p, rp) + (tight ? 0 : MARGIN) <=
-	                          reg_limit(p, p->per_sm) + (tight ? PAIR_MARGIN : 0);
+	p->per_sm = pairs(p, rp) ? 2 : 1;
+	p->keep_weights = weights_fit(p, rp);
 	p->bytes_in_flight = row_bytes(p, rp) * p->in_flight;
 	if (cg_ops(p)->plan && !cg_ops(p)->plan(p, rp, d))
 		return false;
