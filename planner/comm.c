@@ -35,6 +35,11 @@ double pl_comm_us(const struct pl_comm *c, double bytes, unsigned ctas)
 	return lo + (hi - lo) * f;
 }
 
+const struct pl_comm *pl_comm_beside(const struct pl_machine *m)
+{
+	return m->beside.n ? &m->beside : &m->fused;
+}
+
 unsigned pl_comm_best(const struct pl_comm *c, double bytes, double *us)
 {
 	unsigned best = 0;

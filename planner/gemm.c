@@ -116,6 +116,14 @@ static double gemm_bytes(const struct pl_op *op, int64_t rows, double reached)
 
 /* ---- the time of a choice ---- */
 
+static double measured_rate(const struct pl_machine *m, const struct pl_op *op)
+{
+	for (unsigned i = 0; i < m->nrate && op->kind == PL_GEMM; i++)
+		if (m->rate[i].n == op->n && m->rate[i].k == op->k)
+			return m->rate[i].rate;
+	return 1;
+}
+
 static double tile_us(const struct pl_machine *m, const struct pl_op *op, double bm, double bn,
                       double eff, unsigned splitk)
 {
@@ -124,7 +132,7 @@ static double tile_us(const struct pl_machine *m, const struct pl_op *op, double
 
 	if (op->kind == PL_GROUPED)
 		sm *= m->grouped_eff;
-	return 2 * bm * bn * k / sm + m->tile_us;
+	return 2 * bm * bn * k / sm * measured_rate(m, op) + m->tile_us;
 }
 
 static double eff_of(unsigned bm, unsigned bn)

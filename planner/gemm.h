@@ -19,10 +19,6 @@ extern const unsigned pl_ntile;
 /* CTAs that run at once on `sms` SMs in clusters of `cluster`: GPCs of the machine are not cut. */
 unsigned pl_slots(const struct pl_machine *m, unsigned sms, unsigned cluster);
 
-/* The GEMM `op` of `rows` rows with an SM target (0: all), as the facts say or the table chooses. */
-void pl_gemm_choose(const struct pl_options *o, const struct pl_op *op, int64_t rows,
-                    unsigned sm_target, struct pl_gemm *g);
-
 /* What of that depends on the shape alone, made once for a search. */
 struct pl_prep {
 	double k_us[PL_NTILE], columns[PL_NTILE]; /* us of a tile's K; tiles beside one another */
@@ -36,13 +32,6 @@ void pl_gemm_prepared(const struct pl_options *o, const struct pl_op *op, const 
  * Work of `us` that begins at `begin` ends at the time returned.
  */
 double pl_slowed(const struct pl_machine *m, double us, double begin, double until);
-
-/*
- * When g ends that may start at `begin`, while a collective holds `held` SMs until `until`.  Never
- * earlier for a later begin or until.
- */
-double pl_gemm_finish(const struct pl_machine *m, const struct pl_run *g, double begin,
-                      double until, unsigned held);
 
 /* Time of memory traffic and of flops, alone. */
 double pl_mem_us(const struct pl_machine *m, double bytes);

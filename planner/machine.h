@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PL_MAX_CTA_ROWS = 12, PL_MAX_POINTS = 16 };
+enum { PL_MAX_CTA_ROWS = 12, PL_MAX_POINTS = 16, PL_MAX_RATES = 16 };
 
 /* Bytes of a collective here: rows x row bytes of what is summed and gathered once (an all-reduce
  * of T rows of H elements of b bytes has T*H*b). */
@@ -22,6 +22,12 @@ struct pl_comm {
 	double us[PL_MAX_CTA_ROWS][PL_MAX_POINTS];
 };
 
+/* GEMMs with [n, k] weights take `rate` times what gemm_eff says of a tile's K. */
+struct pl_rate {
+	int64_t n, k;
+	double rate;
+};
+
 struct pl_machine {
 	char name[32];
 	unsigned tp; /* that the tables of collectives are for */
@@ -31,23 +37,29 @@ struct pl_machine {
 	double link_gbs; /* NVLink, one direction, of the data sheet */
 	bool multicast;  /* sums in the switch */
 	/* what is reached, and fixed costs */
-	double gemm_eff;      /* of the peak, by the best tile */
-	double grouped_eff;   /* of that, by grouped GEMMs of experts */
-	double attention_eff; /* of the peak */
-	double mem_eff;       /* of the memory's peak */
-	double tile_us;       /* epilogue and start of a tile */
-	double launch_us;     /* between two kernels of a stream */
-	double join_us;       /* of two streams: what a stage costs beyond the longer of both */
-	double gamma;         /* what runs beside a collective takes (1 + gamma) times as long */
-	bool persistent;      /* GEMMs launch one CTA an SM, which waits when the SM is taken */
-	struct pl_comm fused; /* the fused kernel: reduce, row work, gather; by CTAs */
-	struct pl_comm push;  /* the same with all rows on every rank, for few rows */
-	struct pl_comm plain; /* an all-reduce alone, as engines run it */
+	double gemm_eff;       /* of the peak, by the best tile */
+	double grouped_eff;    /* of that, by grouped GEMMs of experts */
+	double attention_eff;  /* of the peak */
+	double mem_eff;        /* of the memory's peak */
+	double tile_us;        /* epilogue and start of a tile */
+	double launch_us;      /* between two kernels of a stream */
+	double join_us;        /* of two streams: what a stage costs beyond the longer of both */
+	double gamma;          /* what runs beside a collective takes (1 + gamma) times as long */
+	bool persistent;       /* GEMMs launch one CTA an SM, which waits when the SM is taken */
+	struct pl_comm fused;  /* the fused kernel: reduce, row work, gather; by CTAs */
+	struct pl_comm beside; /* the same beside a GEMM that leaves it its SMs; n 0: as fused */
+	struct pl_comm push;   /* the same with all rows on every rank, for few rows */
+	struct pl_comm plain;  /* an all-reduce alone, as engines run it */
+	unsigned nrate;        /* measured GEMMs */
+	struct pl_rate rate[PL_MAX_RATES];
 };
 
 /* The machine of the database with this name ("h100", case does not matter), for tp ranks, with or
  * without sums in the switch.  false: there is none. */
 bool pl_machine_find(const char *name, unsigned tp, bool multicast, struct pl_machine *m);
+
+/* The collective's table beside compute. */
+const struct pl_comm *pl_comm_beside(const struct pl_machine *m);
 
 /* Names in the database with commas; and the source of each of a machine's figures. */
 const char *pl_machine_names(void);

@@ -115,6 +115,19 @@ struct pl_gemm {
 	double tail; /* part of the last wave's slots that work */
 };
 
+struct pl_options;
+
+/* The GEMM `op` of `rows` rows with an SM target (0: all), as the facts say or the table chooses. */
+void pl_gemm_choose(const struct pl_options *o, const struct pl_op *op, int64_t rows,
+                    unsigned sm_target, struct pl_gemm *g);
+
+/*
+ * When g ends that may start at `begin`, while a collective holds `held` SMs until `until`.  Never
+ * earlier for a later begin or until.
+ */
+double pl_gemm_finish(const struct pl_machine *m, const struct pl_run *g, double begin,
+                      double until, unsigned held);
+
 /* ---- requests of a batch (split.c) ---- */
 
 struct pl_batch {

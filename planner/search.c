@@ -197,7 +197,7 @@ static double alone_us(struct pl_search *s, uint32_t shape, uint32_t half, uint3
 /* What follows from each CTA count: SM targets, and the line of its times unless the table has points. */
 static void list_ctas(struct pl_search *s)
 {
-	const struct pl_comm *c = &s->o->machine.fused;
+	const struct pl_comm *c = pl_comm_beside(&s->o->machine);
 
 	for (unsigned k = 0; k < s->nctas; k++) {
 		s->nleave[k] = pl_free_choices(s->o, s->ctas[k], s->leave[k]);
@@ -210,8 +210,10 @@ static void list_ctas(struct pl_search *s)
 
 static double comm_us(const struct pl_search *s, double bytes, unsigned k)
 {
-	if (s->o->machine.fused.npoint)
-		return pl_comm_us(&s->o->machine.fused, bytes, s->ctas[k]);
+	const struct pl_comm *c = pl_comm_beside(&s->o->machine);
+
+	if (c->npoint)
+		return pl_comm_us(c, bytes, s->ctas[k]);
 	return s->alpha[k] + bytes * s->slope[k];
 }
 
@@ -425,7 +427,7 @@ bool pl_search_begin(struct pl_search *s, struct planner *p, const struct pl_opt
 	                   ? 0
 	                   : (uint32_t)((b->tokens - 1) / s->align);
 	s->nrow = (b->tokens % s->align ? 2 : 1) * s->ncand + 1;
-	s->nctas = pl_cta_choices(&o->machine.fused, s->ctas);
+	s->nctas = pl_cta_choices(pl_comm_beside(&o->machine), s->ctas);
 	s->bounded = !o->gemm;
 	nrun = (size_t)(p->nop + 1) * PL_NFREE * s->nrow;
 	nfluid = (size_t)(p->nop + 1) * (s->nrow + s->ncand);

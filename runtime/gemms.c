@@ -308,6 +308,16 @@ enum plait_status plait_gemms_run(plait_gemms *g, const struct plait_gemm_call *
 
 /* ---- making ---- */
 
+const plait_comm *rt_gemms_comm(const plait_gemms *g)
+{
+	return g->comm;
+}
+
+size_t rt_gemms_version(const plait_gemms *g)
+{
+	return g->lt->version();
+}
+
 static bool open_rank(plait_gemms *g, unsigned l)
 {
 	struct rt_error *e = &g->comm->error;

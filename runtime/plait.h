@@ -482,13 +482,19 @@ enum plait_status plait_workspace_check(plait_workspace *w, unsigned local,
 
 /* ---- planning: how a model of a spec runs (doc/planner.md); no GPU is needed ---- */
 
-enum { PLAIT_MAX_CTA_ROWS = 12 };
+enum { PLAIT_MAX_CTA_ROWS = 12, PLAIT_MAX_RATES = 16 };
 
 /* A collective of so many CTAs takes alpha_us + bytes / (gbs * 1000) microseconds, bytes being rows x
  * row bytes. */
 struct plait_collective_row {
 	unsigned ctas; /* rising; 0: the library chooses */
 	double alpha_us, gbs;
+};
+
+/* GEMMs with weights of n columns and k rows, one rank's, take `rate` times what gemm_eff says. */
+struct plait_gemm_rate {
+	int64_t n, k;
+	double rate;
 };
 
 /* A machine: of the database, measured, or both.  doc/planner.md says what each member is. */
@@ -504,6 +510,10 @@ struct plait_machine {
 	unsigned nfused, npush, nplain;
 	struct plait_collective_row fused[PLAIT_MAX_CTA_ROWS], push[PLAIT_MAX_CTA_ROWS],
 	        plain[PLAIT_MAX_CTA_ROWS];
+	/* the fused kernel beside a GEMM; none: as alone */
+	unsigned nbeside, nrate;
+	struct plait_collective_row beside[PLAIT_MAX_CTA_ROWS];
+	struct plait_gemm_rate rate[PLAIT_MAX_RATES];
 };
 
 #define PLAIT_MACHINE_INIT                                  \

@@ -58,6 +58,79 @@ struct plait_gemm_call {
  */
 enum plait_status plait_gemms_run(plait_gemms *g, const struct plait_gemm_call *call);
 
+/* ---- measuring GEMMs beside collectives ---- */
+
+struct plait_measure_options {
+	size_t struct_size;
+	plait_gemms *gemms; /* whose GEMMs run, or the engine's own: */
+	/* Enqueues out = x w on call->stream for rank call->local, whose GPU is the thread's current one: no
+	 * synchronisation, no allocation after the first call of a shape.  Not 0: an error. */
+	int (*gemm)(void *ctx, const struct plait_gemm_call *call);
+	void *gemm_ctx;
+	const char
+	        *gemm_version; /* of the engine's own, for the cache; NULL: results are not kept */
+	bool w_is_k_by_n;
+	unsigned limit_ms;     /* nothing new is begun later; 0: 900 */
+	const char *cache_dir; /* as plait_stage_options has it */
+	bool again;            /* measures although the cache has an answer */
+};
+
+#define PLAIT_MEASURE_OPTIONS_INIT                                  \
+	{                                                           \
+		.struct_size = sizeof(struct plait_measure_options) \
+	}
+
+/* A GEMM and a collective, alone and at once; microseconds, of the slowest rank; 0: not measured. */
+struct plait_pair {
+	int64_t rows, n, k, kernel_rows;
+	unsigned ctas, sm_target;      /* of the collective; of the GEMM, 0: all SMs */
+	double gemm_us, collective_us; /* alone, the GEMM with its target */
+	double gemm_beside_us, collective_beside_us; /* one beside the other */
+	double both_us;                              /* until both have ended */
+	double predicted_us;                         /* of both, by the machine that was measured */
+};
+
+enum { PLAIT_MAX_PAIRS = 24 };
+
+struct plait_measured {
+	size_t struct_size;
+	bool cached;    /* of an earlier run: no GPU was asked */
+	bool partial;   /* limit_ms passed: some figures are the base's */
+	double seconds; /* that this call took, on the slowest rank */
+	unsigned npair;
+	struct plait_pair pair[PLAIT_MAX_PAIRS];
+};
+
+#define PLAIT_MEASURED_INIT                                  \
+	{                                                    \
+		.struct_size = sizeof(struct plait_measured) \
+	}
+
+/*
+ * Collective, at start-up: what planning needs of this machine, measured in less than a second.  GEMMs of the
+ * planner's model run alone and beside the model's collective, on two streams as a schedule has them, with
+ * several CTA counts, with the SM target that leaves these free and with none; *m is the planner's machine with
+ * what came out: `rate` of each GEMM and gemm_eff, `fused` and `beside` by CTAs, gamma, join_us,
+ * persistent.  A planner made with it (plait_planner_options.machine) plans by it; the planner given here
+ * only says model, base and tile facts.  What is not measured (attention, memory, the library's all-reduce, few rows) is
+ * the base's.  The same bytes on all ranks, and kept in the cache for the same GPUs, driver, ranks,
+ * libraries and spec.
+ *
+ * Takes memory for its time: the largest GEMM's operands, and the collective's for at most 4096 rows; runs on
+ * streams of its own, waits for them, and must not be called in a capture.  info may be NULL.
+ * PLAIT_USAGE, PLAIT_MISMATCH (ranks with different options, specs or libraries), PLAIT_TIMEOUT,
+ * PLAIT_ENV: see plait_comm_error() of the stage's communicator; then *m is as it was.
+ */
+enum plait_status plait_machine_measure(plait_stage *s, plait_planner *p,
+                                        const struct plait_measure_options *o,
+                                        struct plait_machine *m, struct plait_measured *info);
+
+/*
+ * The machine as JSON, for `plait plan --machine FILE`; `base`: its name in the database.  The caller
+ * frees it by plait_text_free.  NULL: there is no such base, or m makes no sense, or out of memory.
+ */
+char *plait_machine_json(const struct plait_machine *m, const char *base);
+
 #ifdef __cplusplus
 }
 #endif

@@ -30,6 +30,7 @@ static bool has_size(const void *info)
 /* ---- machines ---- */
 
 _Static_assert((int)PLAIT_MAX_CTA_ROWS == (int)PL_MAX_CTA_ROWS, "rows of collectives");
+_Static_assert((int)PLAIT_MAX_RATES == (int)PL_MAX_RATES, "measured GEMMs");
 
 static unsigned rows_out(const struct pl_comm *c, struct plait_collective_row *to)
 {
@@ -62,34 +63,58 @@ static bool rows_in(const struct plait_collective_row *from, unsigned n, struct 
 	return true;
 }
 
+static bool rates_in(const struct plait_gemm_rate *from, unsigned n, struct pl_machine *m)
+{
+	if (n > PL_MAX_RATES)
+		return false;
+	m->nrate = n;
+	for (unsigned i = 0; i < n; i++) {
+		if (from[i].n < 1 || from[i].k < 1 || !is_in(from[i].rate, 1e-2, 1e2))
+			return false;
+		m->rate[i] = (struct pl_rate){from[i].n, from[i].k, from[i].rate};
+	}
+	return true;
+}
+
+void rt_machine_out(const struct pl_machine *from, struct plait_machine *m)
+{
+	struct plait_machine x = {0};
+
+	memcpy(x.name, from->name, sizeof x.name);
+	x.sms = from->sms;
+	x.sms_per_gpc = from->sms_per_gpc;
+	x.tflops = from->tflops;
+	x.hbm_gbs = from->hbm_gbs;
+	x.link_gbs = from->link_gbs;
+	x.gemm_eff = from->gemm_eff;
+	x.grouped_eff = from->grouped_eff;
+	x.attention_eff = from->attention_eff;
+	x.mem_eff = from->mem_eff;
+	x.tile_us = from->tile_us;
+	x.launch_us = from->launch_us;
+	x.join_us = from->join_us;
+	x.gamma = from->gamma;
+	x.persistent = from->persistent;
+	x.nfused = rows_out(&from->fused, x.fused);
+	x.npush = rows_out(&from->push, x.push);
+	x.nplain = rows_out(&from->plain, x.plain);
+	x.nbeside = rows_out(&from->beside, x.beside);
+	x.nrate = from->nrate;
+	for (unsigned i = 0; i < from->nrate; i++)
+		x.rate[i] = (struct plait_gemm_rate){from->rate[i].n, from->rate[i].k,
+		                                     from->rate[i].rate};
+	copy_out(m, &x, sizeof x);
+}
+
 enum plait_status plait_machine_get(const char *name, unsigned tp, bool multicast,
                                     struct plait_machine *m)
 {
-	struct plait_machine x = {0};
 	struct pl_machine from;
 
 	if (!name || !has_size(m) || tp < 1 || tp > IR_MAX_TP ||
 	    !pl_machine_find(name, tp, multicast, &from))
 		return PLAIT_USAGE;
-	memcpy(x.name, from.name, sizeof x.name);
-	x.sms = from.sms;
-	x.sms_per_gpc = from.sms_per_gpc;
-	x.tflops = from.tflops;
-	x.hbm_gbs = from.hbm_gbs;
-	x.link_gbs = from.link_gbs;
-	x.gemm_eff = from.gemm_eff;
-	x.grouped_eff = from.grouped_eff;
-	x.attention_eff = from.attention_eff;
-	x.mem_eff = from.mem_eff;
-	x.tile_us = from.tile_us;
-	x.launch_us = from.launch_us;
-	x.join_us = from.join_us;
-	x.gamma = from.gamma;
-	x.persistent = from.persistent;
-	x.nfused = rows_out(&from.fused, x.fused);
-	x.npush = rows_out(&from.push, x.push);
-	x.nplain = rows_out(&from.plain, x.plain);
-	copy_out(m, &x, sizeof x);
+	rt_machine_out(&from, m);
 	return PLAIT_OK;
 }
 
@@ -103,8 +128,7 @@ static bool numbers_in(const struct pl_machine *m)
 	       is_in(m->gamma, 0, 100);
 }
 
-/* false: a member that makes no sense. */
-static bool machine_in(const struct plait_machine *m, unsigned tp, struct pl_machine *to)
+bool rt_machine_in(const struct plait_machine *m, unsigned tp, struct pl_machine *to)
 {
 	struct plait_machine x = {0};
 
@@ -130,7 +154,8 @@ static bool machine_in(const struct plait_machine *m, unsigned tp, struct pl_mac
 	for (const char *c = to->name; *c; c++) /* it goes into JSON and texts as it is */
 		if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\')
 			return false;
-	return rows_in(x.fused, x.nfused, &to->fused) && rows_in(x.push, x.npush, &to->push) &&
+	return rates_in(x.rate, x.nrate, to) && rows_in(x.beside, x.nbeside, &to->beside) &&
+	       rows_in(x.fused, x.nfused, &to->fused) && rows_in(x.push, x.npush, &to->push) &&
 	       rows_in(x.plain, x.nplain, &to->plain) && is_in(x.sms, 1, 4096) &&
 	       is_in(x.sms_per_gpc, 0, 4096) && numbers_in(to) && (x.nfused || x.npush) && x.nplain;
 }
@@ -192,7 +217,7 @@ static enum status check(plait_planner *p)
 	if (o->tp < 1 || o->tp > IR_MAX_TP)
 		return wrong(p, DIAG_RT_ARGUMENT, "tp is not 1 to 16",
 		             "set 'tp' to the number of ranks");
-	if (o->machine && !machine_in(o->machine, o->tp, &p->plan.machine))
+	if (o->machine && !rt_machine_in(o->machine, o->tp, &p->plan.machine))
 		return wrong(p, DIAG_RT_ARGUMENT, "the machine has members that make no sense",
 		             "begin with plait_machine_get and set what was measured");
 	if (!o->machine && (!o->gpu || !pl_machine_find(o->gpu, o->tp, true, &p->plan.machine)))

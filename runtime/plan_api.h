@@ -25,5 +25,9 @@ static inline const struct pl_plan *rt_plan(const plait_plan *p)
 	return (const struct pl_plan *)(const void *)p;
 }
 
+/* The caller's machine, for tp ranks; false: a member makes no sense.  And back. */
+bool rt_machine_in(const struct plait_machine *m, unsigned tp, struct pl_machine *to);
+void rt_machine_out(const struct pl_machine *from, struct plait_machine *to);
+
 /* As much of the caller's batch as it has; false: it has no size. */
 bool rt_batch_in(const struct plait_batch *b, struct pl_batch *to);

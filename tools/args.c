@@ -327,6 +327,7 @@ static const char *set_align(struct args *a, const char *s)
 
 /* clang-format off */
 static const char *set_machine(struct args *a, const char *s) { a->machine = s;       return NULL; }
+static const char *set_measure(struct args *a, const char *s) { a->measure = s;       return NULL; }
 static const char *set_model(struct args *a, const char *s)   { a->model = s;         return NULL; }
 static const char *set_trace(struct args *a, const char *s)   { a->trace = s;         return NULL; }
 static const char *set_svg(struct args *a, const char *s)     { a->svg = s;           return NULL; }
@@ -405,6 +406,7 @@ static const struct {
 	{"in-place", NULL, set_place, CMD_FMT, "write to the file, in one step, instead of standard output"},
 	{"gpu", "NAME", set_gpu, CMD_PLAN, "the machine: h100 (the default), h200, b200, a100"},
 	{"machine", "FILE", set_machine, CMD_PLAN, "a machine with measured figures as JSON, in place of --gpu (doc/planner.md)"},
+	{"measure", "FILE", set_measure, CMD_PLAN, "measure this machine's GPUs, GEMMs beside collectives, and write FILE for --machine; a plan that is asked for is made with it"},
 	{"model", "NAME", set_model, CMD_PLAN, "this model of the spec (default: its first)"},
 	{"explain", NULL, set_explain, CMD_PLAN, "each stage and each operation: times, CTAs, SM targets, tiles, waves before and after"},
 	{"gantt", NULL, set_gantt, CMD_PLAN, "a chart of the first stages"},

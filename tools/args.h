@@ -62,7 +62,7 @@ struct args {
 	struct fe_set *peer; /* value NULL: none given */
 	size_t npeer, cap_peer;
 	/* plan */
-	const char *gpu, *machine, *model, *trace, *svg, *facts;
+	const char *gpu, *machine, *measure, *model, *trace, *svg, *facts;
 	bool explain, gantt;
 	int64_t sweep[2], *request;
 	size_t nrequest, cap_request;

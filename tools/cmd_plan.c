@@ -72,14 +72,16 @@ static enum status begin(struct plan *q)
 	const struct args *a = q->args;
 	enum status s = read_model(q);
 
+	if (s == ST_OK && a->measure)
+		s = machine_measure(q->p.a, &q->p.d, a, q->p.src->text, q->p.src->len);
 	if (s != ST_OK)
 		return s;
 	q->o.hysteresis = q->o.even = -1;
 	q->o.at = a->split;
 	q->o.align = a->align;
-	if (a->machine)
-		s = machine_read(q->p.a, &q->p.d, a->machine, a->tp, choose_multicast(a),
-		                 &q->o.machine);
+	if (a->machine || a->measure)
+		s = machine_read(q->p.a, &q->p.d, a->machine ? a->machine : a->measure, a->tp,
+		                 choose_multicast(a), &q->o.machine);
 	else if (!pl_machine_find(a->gpu ? a->gpu : "h100", a->tp, choose_multicast(a),
 	                          &q->o.machine))
 		s = ST_INTERNAL; /* the option's value was checked */
@@ -285,7 +287,7 @@ int cmd_plan(struct args *a)
 
 	if (!a->tp)
 		return args_wrong(a, "a plan needs --tp");
-	if (!a->ntokens && !a->sweep[1] && !a->nrequest)
+	if (!a->ntokens && !a->sweep[1] && !a->nrequest && !a->measure)
 		return args_wrong(a, "a plan needs --tokens N, or --sweep A:B");
 	if (a->sweep[1] && (a->ntokens || a->trace || a->explain || a->gantt || a->nrequest))
 		return args_wrong(a,
@@ -295,13 +297,18 @@ int cmd_plan(struct args *a)
 		return args_wrong(a, "a plan is for one row count, of at least 1; see --sweep");
 	if (a->gpu && a->machine)
 		return args_wrong(a, "--gpu or --machine, not both");
+	if (a->machine && a->measure)
+		return args_wrong(a, "--machine reads a file, and --measure writes one: not both");
+	if (a->measure && a->tp < 2)
+		return args_wrong(a, "--measure is of GEMMs beside collectives, and one rank has "
+		                     "none: give --tp from 2");
 	pipe_init(&q.p, a->arena, a);
 	if (a->json) {
 		doc = json_document(a);
 		q.plans = cJSON_AddArrayToObject(doc, "plans");
 	}
 	s = begin(&q);
-	if (s == ST_OK)
+	if (s == ST_OK && (a->ntokens || a->sweep[1] || a->nrequest))
 		s = a->sweep[1] ? sweep(&q) : one(&q);
 	pl_free(q.planner);
 	return doc ? json_finish(doc, &q.p, s) : pipe_finish(&q.p, s);

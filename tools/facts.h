@@ -18,3 +18,11 @@ enum status facts_read(struct arena *a, struct diags *d, const char *path, pl_ge
  */
 enum status machine_read(struct arena *a, struct diags *d, const char *path, unsigned tp,
                          bool multicast, struct pl_machine *m);
+
+/*
+ * Measures this machine for the first model of a spec (or args->model), writes args->measure, and prints
+ * what was measured unless args->json.  ST_ENV where there is no GPU: see d.
+ */
+struct args;
+enum status machine_measure(struct arena *a, struct diags *d, const struct args *args,
+                            const char *text, size_t len);

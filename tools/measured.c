@@ -28,9 +28,10 @@ static const struct {
 	const char *name;
 	size_t at;
 } tables[] = {
-	{"fused", offsetof(struct pl_machine, fused)},
-	{"push",  offsetof(struct pl_machine, push)},
-	{"plain", offsetof(struct pl_machine, plain)},
+	{"fused",  offsetof(struct pl_machine, fused)},
+	{"beside", offsetof(struct pl_machine, beside)},
+	{"push",   offsetof(struct pl_machine, push)},
+	{"plain",  offsetof(struct pl_machine, plain)},
 };
 /* clang-format on */
 
@@ -69,6 +70,31 @@ static bool take_table(const cJSON *rows, struct pl_comm *c)
 	return true;
 }
 
+/* [{"n": 5120, "k": 8192, "rate": 1.04}, ...] */
+static bool take_rates(const cJSON *rows, struct pl_machine *m)
+{
+	const cJSON *o;
+
+	m->nrate = 0;
+	if (!cJSON_IsArray(rows))
+		return false;
+	cJSON_ArrayForEach(o, rows)
+	{
+		struct pl_rate *r = &m->rate[m->nrate];
+		double n, k;
+
+		if (m->nrate == PL_MAX_RATES ||
+		    !take_number(cJSON_GetObjectItemCaseSensitive(o, "n"), 1, 1e9, &n) ||
+		    !take_number(cJSON_GetObjectItemCaseSensitive(o, "k"), 1, 1e9, &k) ||
+		    !take_number(cJSON_GetObjectItemCaseSensitive(o, "rate"), 1e-2, 1e2, &r->rate))
+			return false;
+		r->n = (int64_t)n;
+		r->k = (int64_t)k;
+		m->nrate++;
+	}
+	return true;
+}
+
 /* One member; false: there is none of this name, or its value makes no sense. */
 static bool take_member(const cJSON *v, struct pl_machine *m)
 {
@@ -81,6 +107,8 @@ static bool take_member(const cJSON *v, struct pl_machine *m)
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		if (!strcmp(v->string, tables[i].name))
 			return take_table(v, (struct pl_comm *)(void *)((char *)m + tables[i].at));
+	if (!strcmp(v->string, "rates"))
+		return take_rates(v, m);
 	if (!strcmp(v->string, "persistent")) {
 		m->persistent = cJSON_IsTrue(v);
 		return cJSON_IsBool(v);

@@ -39,7 +39,12 @@ struct range {
 struct cu_ctx {
 	cu_device device;
 };
+struct cu_event {
+	double us;
+};
+
 struct cu_stream {
+	double us; /* the clock: what was enqueued has ended by then */
 	struct cu_ctx *ctx;
 	int asked;
 };
@@ -279,6 +284,53 @@ static cu_result stream_synchronize(struct cu_stream *s)
 	return fake.sticky;
 }
 
+/* ---- events: streams have clocks, which only the test's work and waits move ---- */
+
+double *fake_clock(struct cu_stream *s)
+{
+	return &s->us;
+}
+
+static cu_result event_create(struct cu_event **e, unsigned flags)
+{
+	(void)flags;
+	MAY_FAIL_GIVING(event_create, e);
+	if (!current())
+		return wrong("an event without a context");
+	*e = calloc(1, sizeof **e);
+	fake.streams++;
+	return 0;
+}
+
+static cu_result event_destroy(struct cu_event *e)
+{
+	free(e);
+	fake.streams--;
+	return 0;
+}
+
+static cu_result event_record(struct cu_event *e, struct cu_stream *s)
+{
+	MAY_FAIL(event_record);
+	e->us = s->us;
+	return 0;
+}
+
+static cu_result stream_wait_event(struct cu_stream *s, struct cu_event *e, unsigned flags)
+{
+	(void)flags;
+	MAY_FAIL(stream_wait_event);
+	s->us = e->us > s->us ? e->us : s->us;
+	return 0;
+}
+
+static cu_result event_elapsed(float *ms, struct cu_event *from, struct cu_event *to)
+{
+	MAY_FAIL(event_elapsed);
+	*ms = (float)((to->us - from->us) * 1e-3);
+	return 0;
+}
+
 static cu_result thread_capture_mode(int *mode)
 {
 	int was = capture_mode;
@@ -343,6 +395,14 @@ static cu_result copy_to_device(cu_address to, const void *from, size_t n, struc
 	return 0;
 }
 
+static cu_result copy(cu_address to, cu_address from, size_t n, struct cu_stream *s)
+{
+	(void)s;
+	MAY_FAIL(copy);
+	memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, n);
+	return 0;
+}
+
 static cu_result copy_to_host(void *to, cu_address from, size_t n, struct cu_stream *s)
 {
 	bool lost;
@@ -390,7 +450,8 @@ static cu_result mem_alloc(cu_address *a, size_t n)
 	MAY_FAIL_GIVING(mem_alloc, a);
 	if (!current())
 		return wrong("an allocation without a context");
-	*a = (cu_address)(uintptr_t)calloc(1, n);
+	*a = (cu_address)(uintptr_t)aligned_alloc(256, (n + 255) & ~(size_t)255); /* as drivers do */
+	memset((void *)(uintptr_t)*a, 0, n);
 	pthread_mutex_lock(&lock);
 	r = new_range();
 	*r = (struct range){.at = *a, .size = n, .used = true, .plain = true};
@@ -753,11 +814,11 @@ static cu_result module_function(struct cu_function **f, struct cu_module *m, co
 static cu_result launch(const struct cu_launch *l, struct cu_function *f, void **params,
                         void **extra)
 {
-	(void)l;
 	(void)f;
 	(void)params;
-	(void)extra;
 	MAY_FAIL(launch);
+	if (fake.launched)
+		fake.launched(l, extra);
 	return 0;
 }
 
@@ -789,6 +850,12 @@ const struct rt_driver fake_driver = {
         .thread_capture_mode = thread_capture_mode,
         .copy_to_device = copy_to_device,
         .copy_to_host = copy_to_host,
+        .copy = copy,
+        .event_create = event_create,
+        .event_destroy = event_destroy,
+        .event_record = event_record,
+        .event_elapsed = event_elapsed,
+        .stream_wait_event = stream_wait_event,
         .set_d8 = set_d8,
         .set_d32 = set_d32,
         .mem_alloc = mem_alloc,

@@ -26,11 +26,13 @@ struct fake {
 	 */
 	int hold, sticky;
 	bool capturing; /* a thread has a capture in global mode */
+	/* what a launch does to its stream's clock */
+	void (*launched)(const struct cu_launch *l, void **extra);
 	/* lost[a][b]: what device a writes to device b's memory does not arrive */
 	bool lost[FAKE_DEVICES][FAKE_DEVICES];
 
 	/* what has been done with it */
-	atomic_int contexts, streams, handles, reservations, mappings, allocations, bound, comms,
+	atomic_int contexts, streams /* and events */, handles, reservations, mappings, allocations, bound, comms,
 	        modules;
 	atomic_int multicast_calls; /* of any kind */
 	atomic_int wrong;     /* calls that the real driver would refuse, or block in for ever */
@@ -40,6 +42,9 @@ extern struct fake fake;
 
 /* The machine anew, with so many devices; nothing may be alive. */
 void fake_reset(int devices);
+
+/* The clock of a stream, microseconds: events of it tell it, what waits for them is no earlier. */
+double *fake_clock(struct cu_stream *s);
 
 /* How many objects are alive. */
 int fake_alive(void);

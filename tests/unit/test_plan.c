@@ -179,9 +179,9 @@ static unsigned all_choices(const struct pl_options *o, const struct pl_model *m
 		return 1;
 	}
 	bytes = m->shape[m->seq[(step - 1) / 2]].tail.message * (double)(b->tokens - rows);
-	n = pl_cta_choices(&o->machine.fused, ctas);
+	n = pl_cta_choices(pl_comm_beside(&o->machine), ctas);
 	for (unsigned i = 0; i < n; i++) {
-		double x = pl_comm_us(&o->machine.fused, bytes, ctas[i]);
+		double x = pl_comm_us(pl_comm_beside(&o->machine), bytes, ctas[i]);
 
 		nl = pl_free_choices(o, ctas[i], leave[0]);
 		for (unsigned a = 0; a < nl; a++)
@@ -256,6 +256,14 @@ static void the_search_finds_what_trying_everything_finds(void **state)
 		o.machine.gamma = (double)draw(f, 0, 20) / 100;
 		if (all)
 			o.machine.fused.n = 2;
+		if (draw(f, 0, 1)) { /* as measured beside GEMMs */
+			o.machine.beside = o.machine.fused;
+			for (unsigned i = 0; i < o.machine.beside.n; i++)
+				o.machine.beside.gbs[i] *= (double)draw(f, 5, 10) / 10;
+			o.machine.rate[0] =
+			        (struct pl_rate){m->shape[0].op[0].n, m->shape[0].op[0].k, 1.5};
+			o.machine.nrate = 1;
+		}
 		p = pl_new(m, &o);
 		assert_int_equal(pl_plan(p, &b, &plan), ST_OK);
 		for (int64_t split = 128; split < b.tokens; split += 128)
