@@ -149,17 +149,28 @@ struct pl_span *pl_simulate(const struct pl_plan *p, struct arena *a, size_t *n,
 		const struct pl_stage *st = t->stage;
 
 		if (t->stream == COLLECTIVE) {
-			const char *name = t->at < p->nseq ? st->kernel
-			                                   : p->model->shape[st->shape].tail.kernel;
+			const bool last = t->at == p->nseq;
+			const char *name =
+			        last ? p->model->shape[st->shape].tail.kernel : st->kernel;
 
-			span[(*n)++] = (struct pl_span){COLLECTIVE, name,     st,   NULL,
-			                                t->at,      t->start, t->us};
+			span[(*n)++] = (struct pl_span){.stream = COLLECTIVE,
+			                                .name = name,
+			                                .stage = st,
+			                                .at = t->at,
+			                                .start = t->start,
+			                                .us = t->us,
+			                                .ctas = last ? p->tail_ctas : st->ctas,
+			                                .exposed = last ? t->us : st->exposed};
 			continue;
 		}
 		for (uint32_t k = 0; k < st->nop; k++)
-			span[(*n)++] = (struct pl_span){
-			        COMPUTE, st->op[k].op->name,         st,          &st->op[k],
-			        t->at,   t->start + st->op[k].start, st->op[k].us};
+			span[(*n)++] = (struct pl_span){.stream = COMPUTE,
+			                                .name = st->op[k].op->name,
+			                                .stage = st,
+			                                .op = &st->op[k],
+			                                .at = t->at,
+			                                .start = t->start + st->op[k].start,
+			                                .us = st->op[k].us};
 	}
 	return span;
 }

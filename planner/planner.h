@@ -250,14 +250,17 @@ const struct pl_options *pl_options_of(const struct planner *p);
 
 /* ---- showing (explain.c, trace.c, json.c, svg.c); all append to out ---- */
 
-/* A stage in time: what runs when, in the first layers of a plan. */
+/* Something in time: an operation, or a collective, of one step of a plan. */
 struct pl_span {
 	unsigned stream; /* 0 compute, 1 collectives */
 	const char *name;
 	const struct pl_stage *stage;
-	const struct pl_op_plan *op; /* NULL: a collective */
-	uint32_t at;                 /* step of the schedule */
+	const struct pl_op_plan *op; /* compute: NULL where the planner has none */
+	uint32_t at;                 /* step of the schedule; of the last collective nseq */
 	double start, us;
+	/* of a collective: CTAs, 0: not known; what of it had no compute beside it */
+	unsigned ctas;
+	double exposed;
 };
 
 /* Runs the plan's schedule on two streams with events; spans of all steps in order of their start,
@@ -269,7 +272,17 @@ void pl_summary(const struct pl_plan *p, const struct pl_machine *m, struct strb
 /* That, and every stage and operation. */
 void pl_explain(const struct pl_plan *p, const struct pl_machine *m, struct strbuf *out);
 void pl_gantt(const struct pl_plan *p, unsigned width, struct strbuf *out);
+/* What happens on one GPU: a process of a trace. */
+struct pl_process {
+	unsigned pid; /* distinct; shown in this order */
+	const char *name;
+	const struct pl_span *span; /* those of a stream in order of time */
+	size_t n;
+};
+/* As Chrome's JSON; what is predicted alone, or any processes of one plan side by side. */
 void pl_trace(const struct pl_plan *p, const struct pl_machine *m, struct strbuf *out);
+void pl_trace_processes(const struct pl_plan *p, const struct pl_machine *m,
+                        const struct pl_process *q, size_t n, struct strbuf *out);
 void pl_json(const struct pl_plan *p, const struct pl_machine *m, struct strbuf *out);
 
 /* Charts.  Of n row counts: the times of all ways to run, and of the plans. */

@@ -1,11 +1,17 @@
 /*
- * A plan as a trace that ui.perfetto.dev and chrome://tracing open: both streams, an arrow from each
+ * What happens when, as a trace that ui.perfetto.dev and chrome://tracing open: a process for what is
+ * predicted and one for each GPU that was measured.  In each of them both streams, an arrow from each
  * compute stage to its collective and on to what reads it, and counters of SMs and link traffic.
  */
 #include "planner/show.h"
 
+enum { COMPUTE, COLLECTIVE };
+
 struct out {
 	struct strbuf *b;
+	const struct pl_plan *p;
+	const struct pl_machine *m;
+	unsigned pid, flows; /* arrows so far, of all processes */
 	bool more;
 };
 
@@ -15,23 +21,25 @@ static void event(struct out *o)
 	o->more = true;
 }
 
-static void meta(struct out *o, const char *what, unsigned tid, const char *name, unsigned order)
+static void meta(struct out *o, const char *what, unsigned tid, const char *name)
 {
 	event(o);
 	strbuf_printf(
 	        o->b,
-	        "{\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}",
-	        tid, what, name);
-	if (what[0] != 't')
-		return;
-	event(o);
-	strbuf_printf(o->b,
-	              "{\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{"
-	              "\"sort_index\":%u}}",
-	              tid, order);
+	        "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}",
+	        o->pid, tid, what, name);
 }
 
-static void of_op(struct out *o, const struct pl_plan *p, const struct pl_span *s)
+static void sort_index(struct out *o, const char *what, unsigned tid, unsigned order)
+{
+	event(o);
+	strbuf_printf(o->b,
+	              "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"args\":{"
+	              "\"sort_index\":%u}}",
+	              o->pid, tid, what, order);
+}
+
+static void of_compute(struct out *o, const struct pl_span *s)
 {
 	const struct pl_op_plan *q = s->op;
 	char stage[16];
@@ -39,11 +47,12 @@ static void of_op(struct out *o, const struct pl_plan *p, const struct pl_span *
 	event(o);
 	strbuf_printf(
 	        o->b,
-	        "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"cat\":\"%s\",\"name\":\"%s %s\",\"ts\":%.3f,"
+	        "{\"ph\":\"X\",\"pid\":%u,\"tid\":0,\"cat\":\"%s\",\"name\":\"%s %s\",\"ts\":%.3f,"
 	        "\"dur\":%.3f,\"args\":{\"step\":%u,\"rows\":%lld",
-	        pl_kind_name[q->op->kind], pl_stage_name(p, s->stage->shape, s->stage->half, stage),
-	        s->name, s->start, s->us, s->at, (long long)q->rows);
-	if (q->op->kind == PL_GEMM || q->op->kind == PL_GROUPED)
+	        o->pid, q ? pl_kind_name[q->op->kind] : "operation",
+	        pl_stage_name(o->p, s->stage->shape, s->stage->half, stage), s->name, s->start,
+	        s->us, s->at, (long long)(q ? q->rows : s->stage->rows));
+	if (q && (q->op->kind == PL_GEMM || q->op->kind == PL_GROUPED))
 		strbuf_printf(
 		        o->b,
 		        ",\"N\":%lld,\"K\":%lld,\"tile\":\"%ux%u\",\"split_k\":%u,\"sm_target\":%u,"
@@ -54,139 +63,147 @@ static void of_op(struct out *o, const struct pl_plan *p, const struct pl_span *
 	strbuf_puts(o->b, "}}");
 }
 
-static void flow(struct out *o, unsigned id, const char *ph, unsigned tid, double ts)
+static void counters(struct out *o, double ts, unsigned ctas, double gbs)
 {
-	event(o);
-	strbuf_printf(
-	        o->b,
-	        "{\"ph\":\"%s\",\"pid\":0,\"tid\":%u,\"cat\":\"flow\",\"name\":\"rows\",\"id\":%u,"
-	        "\"ts\":%.3f%s}",
-	        ph, tid, id, ts, ph[0] == 'f' ? ",\"bp\":\"e\"" : "");
-}
+	unsigned sms = o->m->sms;
 
-static void counters(struct out *o, const struct pl_machine *m, double ts, unsigned ctas,
-                     double gbs)
-{
 	event(o);
 	strbuf_printf(
 	        o->b,
-	        "{\"ph\":\"C\",\"pid\":0,\"name\":\"SMs\",\"ts\":%.3f,\"args\":{\"compute\":%u,"
+	        "{\"ph\":\"C\",\"pid\":%u,\"name\":\"SMs\",\"ts\":%.3f,\"args\":{\"compute\":%u,"
 	        "\"collective\":%u}}",
-	        ts, m->sms > ctas ? m->sms - ctas : 0, ctas);
+	        o->pid, ts, sms > ctas ? sms - ctas : 0, ctas);
 	event(o);
 	strbuf_printf(o->b,
-	              "{\"ph\":\"C\",\"pid\":0,\"name\":\"link "
+	              "{\"ph\":\"C\",\"pid\":%u,\"name\":\"link "
 	              "GB/s\",\"ts\":%.3f,\"args\":{\"GB/s\":%.1f}}",
-	              ts, gbs);
+	              o->pid, ts, gbs);
 }
 
-static void of_collective(struct out *o, const struct pl_plan *p, const struct pl_machine *m,
-                          const struct pl_span *s)
+static void of_collective(struct out *o, const struct pl_span *s)
 {
-	bool last = s->at == p->nseq;
+	const struct pl_plan *p = o->p;
 	const struct pl_stage *st = s->stage;
+	bool last = s->at == p->nseq;
 	uint32_t shape = last ? st->shape : st->kernel_shape;
 	uint32_t half = last ? st->half : st->kernel_half;
 	int64_t rows = last ? st->rows : st->kernel_rows;
-	unsigned ctas = last ? p->tail_ctas : st->ctas;
-	double gbs =
-	        s->us > 0 ? p->model->shape[shape].tail.message * (double)rows / (s->us * 1e3) : 0;
+	double bytes =
+	        p->mode == PL_REMOVED ? 0 : p->model->shape[shape].tail.message * (double)rows;
+	double gbs = s->us > 0 ? bytes / (s->us * 1e3) : 0;
 	char stage[16];
 
 	event(o);
 	strbuf_printf(o->b,
-	              "{\"ph\":\"X\",\"pid\":0,\"tid\":1,\"cat\":\"collective\",\"name\":\"%s %s\","
-	              "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"step\":%u,\"rows\":%lld,\"ctas\":%u,"
-	              "\"exposed_us\":%.3f,\"GB/s\":%.1f}}",
-	              pl_stage_name(p, shape, half, stage), s->name, s->start, s->us, s->at,
-	              (long long)rows, ctas, last ? s->us : st->exposed, gbs);
-	counters(o, m, s->start, ctas, gbs);
-	counters(o, m, s->start + s->us, 0, 0);
+	              "{\"ph\":\"X\",\"pid\":%u,\"tid\":1,\"cat\":\"collective\",\"name\":\"%s "
+	              "%s\",\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"step\":%u,\"rows\":%lld,\"ctas\":"
+	              "%u,\"exposed_us\":%.3f,\"GB/s\":%.1f}}",
+	              o->pid, pl_stage_name(p, shape, half, stage), s->name, s->start, s->us, s->at,
+	              (long long)rows, s->ctas, s->exposed, gbs);
+	counters(o, s->start, s->ctas, gbs);
+	counters(o, s->start + s->us, 0, 0);
 }
 
-/* How many of n compute spans, which are in order of time, have ended by t; have begun before t. */
-static size_t ended_by(const struct pl_span *const *c, size_t n, double t)
+/* ---- arrows ---- */
+
+static void arrow(struct out *o, const struct pl_span *from, const struct pl_span *to)
 {
-	size_t lo = 0;
+	const struct pl_span *end[] = {from, to};
 
-	while (lo < n) {
-		size_t mid = lo + (n - lo) / 2;
-
-		if (c[mid]->start + c[mid]->us > t + 1e-6)
-			n = mid;
-		else
-			lo = mid + 1;
+	o->flows++;
+	for (unsigned i = 0; i < 2; i++) {
+		event(o);
+		strbuf_printf(
+		        o->b,
+		        "{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u,\"cat\":\"flow\",\"name\":\"rows\","
+		        "\"id\":%u,\"ts\":%.3f%s}",
+		        i ? "f" : "s", o->pid, end[i]->stream, o->flows,
+		        end[i]->start + (i ? 0 : end[i]->us), i ? ",\"bp\":\"e\"" : "");
 	}
-	return lo;
 }
 
-static size_t begun_before(const struct pl_span *const *c, size_t n, double t)
+/*
+ * From the compute that makes rows to their collective, and from that to the compute that reads them.
+ * The collective of step k is of that step's own compute, and with two parts of the one before; what
+ * waits for it is in step k + 1.
+ */
+static void arrows(struct out *o, const struct pl_span *s, size_t n)
 {
-	size_t lo = 0;
+	const uint32_t steps = o->p->nseq + 2, back = o->p->mode == PL_SPLIT;
+	const struct pl_span **first = arena_array(o->b->arena, steps, sizeof *first);
+	const struct pl_span **last = arena_array(o->b->arena, steps, sizeof *last);
 
-	while (lo < n) {
-		size_t mid = lo + (n - lo) / 2;
-
-		if (c[mid]->start >= t - 1e-6)
-			n = mid;
-		else
-			lo = mid + 1;
-	}
-	return lo;
-}
-
-/* From the compute that makes rows to their collective, and from that to the compute that reads
- * them: what ends before and begins after on the other stream. */
-static void flows(struct out *o, const struct pl_span *s, size_t n)
-{
-	const struct pl_span **c = arena_array(o->b->arena, n, sizeof *c);
-	size_t nc = 0, at;
-	unsigned id = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (s[i].stream == 0)
-			c[nc++] = &s[i];
 	for (size_t i = 0; i < n; i++) {
-		double end = s[i].start + s[i].us;
-
-		if (s[i].stream == 0)
+		if (s[i].stream != COMPUTE)
 			continue;
-		at = ended_by(c, nc, s[i].start);
-		if (at) {
-			flow(o, ++id, "s", 0, c[at - 1]->start + c[at - 1]->us);
-			flow(o, id, "f", 1, s[i].start);
-		}
-		at = begun_before(c, nc, end);
-		if (at < nc) {
-			flow(o, ++id, "s", 1, end);
-			flow(o, id, "f", 0, c[at]->start);
-		}
+		last[s[i].at] = &s[i];
+		if (!first[s[i].at])
+			first[s[i].at] = &s[i];
 	}
+	for (size_t i = 0; i < n; i++) {
+		if (s[i].stream == COMPUTE)
+			continue;
+		if (s[i].at >= back && last[s[i].at - back])
+			arrow(o, last[s[i].at - back], &s[i]);
+		if (first[s[i].at + 1])
+			arrow(o, &s[i], first[s[i].at + 1]);
+	}
+}
+
+/* ---- all of it ---- */
+
+static void process(struct out *o, const struct pl_process *q, unsigned order)
+{
+	o->pid = q->pid;
+	meta(o, "process_name", 0, q->name);
+	sort_index(o, "process_sort_index", 0, order);
+	meta(o, "thread_name", COMPUTE, "compute");
+	sort_index(o, "thread_sort_index", COMPUTE, COMPUTE);
+	meta(o, "thread_name", COLLECTIVE, "collectives");
+	sort_index(o, "thread_sort_index", COLLECTIVE, COLLECTIVE);
+	counters(o, 0, 0, 0);
+	for (size_t i = 0; i < q->n; i++)
+		if (q->span[i].stream == COMPUTE)
+			of_compute(o, &q->span[i]);
+		else
+			of_collective(o, &q->span[i]);
+	arrows(o, q->span, q->n);
+}
+
+static double end_of(const struct pl_process *q)
+{
+	double end = 0;
+
+	for (size_t i = 0; i < q->n; i++)
+		if (q->span[i].start + q->span[i].us > end)
+			end = q->span[i].start + q->span[i].us;
+	return end;
+}
+
+void pl_trace_processes(const struct pl_plan *p, const struct pl_machine *m,
+                        const struct pl_process *q, size_t n, struct strbuf *out)
+{
+	struct out o = {.b = out, .p = p, .m = m};
+
+	strbuf_puts(out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+	for (size_t i = 0; i < n; i++)
+		process(&o, &q[i], (unsigned)i);
+	strbuf_printf(
+	        out,
+	        "\n],\"otherData\":{\"model\":\"%s\",\"machine\":\"%s\",\"tp\":%u,\"tokens\":%lld,"
+	        "\"mode\":\"%s\",\"split\":%lld,\"hash\":\"%016llx\",\"us\":{",
+	        p->model->name, m->name, p->model->tp, (long long)p->tokens, pl_mode_name[p->mode],
+	        (long long)p->split, (unsigned long long)p->hash);
+	for (size_t i = 0; i < n; i++)
+		strbuf_printf(out, "%s\"%s\":%.3f", i ? "," : "", q[i].name, end_of(&q[i]));
+	strbuf_puts(out, "}}}\n");
 }
 
 void pl_trace(const struct pl_plan *p, const struct pl_machine *m, struct strbuf *out)
 {
-	struct out o = {.b = out};
-	struct pl_span *s;
+	struct pl_process q = {.name = "predicted"};
 	double us;
-	size_t n;
 
-	s = pl_simulate(p, out->arena, &n, &us);
-	strbuf_puts(out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-	meta(&o, "process_name", 0, "predicted", 0);
-	meta(&o, "thread_name", 0, "compute", 0);
-	meta(&o, "thread_name", 1, "collectives", 1);
-	counters(&o, m, 0, 0, 0);
-	for (size_t i = 0; i < n; i++)
-		if (s[i].op)
-			of_op(&o, p, &s[i]);
-		else
-			of_collective(&o, p, m, &s[i]);
-	flows(&o, s, n);
-	strbuf_printf(
-	        out,
-	        "\n],\"otherData\":{\"model\":\"%s\",\"machine\":\"%s\",\"tp\":%u,\"tokens\":%lld,"
-	        "\"mode\":\"%s\",\"split\":%lld,\"hash\":\"%016llx\"}}\n",
-	        p->model->name, m->name, p->model->tp, (long long)p->tokens, pl_mode_name[p->mode],
-	        (long long)p->split, (unsigned long long)p->hash);
+	q.span = pl_simulate(p, out->arena, &q.n, &us);
+	pl_trace_processes(p, m, &q, 1, out);
 }

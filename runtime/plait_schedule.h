@@ -140,6 +140,19 @@ enum plait_status plait_schedule_run(plait_schedule *s, const plait_plan *plan,
                                      const struct plait_batch *b, const plait_stream *stream);
 
 /*
+ * Measures a run: enqueues the plan once, as plait_schedule_run does, with events between all that it
+ * enqueues; waits for it; and gives what happened when, beside what the plan predicts, as the Chrome
+ * JSON of plait_plan_trace (doc/schedule.md): a process "predicted", and one for each rank of this
+ * process.  Give *json to plait_text_free.  Not in a capture (PLAIT_USAGE), and not for the hot path: it
+ * allocates.  What is enqueued waits for at most 0.1 s until enough of it is there, so that the host's
+ * pace does not show.  Warm the plan first, and run it a few times.  Other processes may run the plan or
+ * trace it.  Failures are plait_schedule_run's, and those of waiting; then *json is NULL.
+ */
+enum plait_status plait_schedule_trace(plait_schedule *s, const plait_plan *plan,
+                                       const struct plait_batch *b, const plait_stream *stream,
+                                       char **json);
+
+/*
  * Whether the carried tensors then are in the form of own rows: each rank has its own rows of each part,
  * where the part's rows are in the buffer (plait_own_rows of the part's rows, behind its first one).  Else
  * all rows are right on every rank.  Sharded tensors have the rank's own rows of the first part, and

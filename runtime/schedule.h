@@ -6,6 +6,7 @@
 #include "runtime/plait_schedule.h"
 #include "runtime/plan_api.h"
 #include "runtime/stage.h"
+#include <stdatomic.h>
 
 /* What the first row of a part is counted in. */
 enum rt_base {
@@ -63,6 +64,7 @@ struct plait_schedule {
 	bool can_own, can_all;       /* every kernel with a carried parameter has that form */
 	bool nccl_owned;
 	struct rt_sched_local local[CG_MAX_RANKS];
+	atomic_bool held; /* what a traced run has enqueued waits */
 	/* scratch of a run */
 	struct plait_operand *operand;
 	plait_address *address;
@@ -94,7 +96,40 @@ struct rt_run {
 	const plait_stream *stream;
 	struct rt_part part[2];
 	bool warm;
+	struct rt_trace *trace; /* NULL: the run is not traced */
 };
+
+/* ---- events of a traced run (schedule_trace.c) ---- */
+
+struct rt_trace {
+	uint32_t at; /* the step that is being enqueued */
+	const struct pl_stage *stage;
+	struct cu_event *
+	        *event[CG_MAX_RANKS]; /* of each rank; they are recorded in the same order */
+	uint32_t nevent, room, since; /* recorded; there are; the last one behind compute */
+	struct rt_trace_span {
+		struct pl_span s;
+		uint32_t begin, end; /* events */
+	} * span;
+	size_t nspan;
+};
+
+/* Each of these does nothing in a run that is not traced; false: a message. */
+
+/* From here on step `at` of the plan is enqueued. */
+void rt_trace_step(const struct rt_run *r, uint32_t at, const struct pl_stage *st);
+/* Compute of the step begins on the callers' streams; x of it was enqueued on all of them. */
+bool rt_trace_compute(const struct rt_run *r);
+bool rt_trace_operation(const struct rt_run *r, const struct rt_step *x);
+/* The collective x of the part begins, or has been enqueued, for all ranks; on the callers' streams, or
+ * on the schedule's. */
+bool rt_trace_collective(const struct rt_run *r, const struct rt_step *x, const struct rt_part *p,
+                         unsigned ctas, bool callers, bool begin);
+
+/* plait_schedule_run of what rt_schedule_begin filled in (schedule_run.c). */
+enum plait_status rt_schedule_enqueue(const struct rt_run *r);
+/* Waits for the callers' streams. */
+bool rt_schedule_wait(const struct rt_run *r);
 
 /* Checks the plan, the batch and the streams of r, and fills in the parts. */
 enum plait_status rt_schedule_begin(struct rt_run *r, const struct plait_batch *b);

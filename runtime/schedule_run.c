@@ -209,11 +209,16 @@ static bool compute(const struct rt_run *r, uint32_t seg, const struct rt_part *
 
 	if (!end)
 		end = &s->step[s->model->first_step[seg + 1]];
-	for (const struct rt_step *x = &s->step[s->model->first_step[seg]]; x < end; x++)
+	if (!rt_trace_compute(r))
+		return false;
+	for (const struct rt_step *x = &s->step[s->model->first_step[seg]]; x < end; x++) {
 		for (unsigned l = 0; l < s->comm->nlocal; l++)
 			if (x->kind == FE_STEP_KERNEL ? !r->warm && !local_kernel(r, x, p, l)
 			                              : !operation(r, x, p, st, l))
 				return false;
+		if (!rt_trace_operation(r, x))
+			return false;
+	}
 	return true;
 }
 
@@ -289,12 +294,14 @@ static bool whole_tail(const struct rt_run *r, const struct rt_step *x)
 	const enum pl_mode mode = r->plan->mode;
 	plait_stage *stage = mode == PL_FUSED ? r->s->stage : r->s->alone;
 
+	if (!rt_trace_collective(r, x, p, 0, true, true))
+		return false;
 	if (mode == PL_UNFUSED && r->s->comm->size > 1 && !sum(r, x, p))
 		return false;
 	for (unsigned l = 0; l < r->s->comm->nlocal; l++)
 		if (!launch(r, stage, x, p, stream_of(r, l), 0, false, l))
 			return false;
-	return true;
+	return rt_trace_collective(r, x, p, 0, true, false);
 }
 
 static bool run_whole(const struct rt_run *r)
@@ -302,10 +309,11 @@ static bool run_whole(const struct rt_run *r)
 	const struct pl_plan *plan = r->plan;
 
 	for (uint32_t k = 0; k < plan->nseq; k++) {
+		const struct pl_stage *st = &plan->stage[plan->seq[k]];
 		const struct rt_step *x = tail_of(r->s, k);
 
-		if (!compute(r, k, &r->part[0], &plan->stage[plan->seq[k]]) ||
-		    (x && !whole_tail(r, x)))
+		rt_trace_step(r, k, st);
+		if (!compute(r, k, &r->part[0], st) || (x && !whole_tail(r, x)))
 			return false;
 	}
 	return true;
@@ -335,6 +343,7 @@ static bool collective(const struct rt_run *r, uint32_t k, unsigned ctas)
 {
 	plait_schedule *s = r->s;
 	const struct rt_step *x = tail_of(s, k / 2);
+	const struct rt_part *p = &r->part[k % 2];
 
 	if (!x)
 		return true;
@@ -345,9 +354,13 @@ static bool collective(const struct rt_run *r, uint32_t k, unsigned ctas)
 			return false;
 		s->local[l].forked = true;
 	}
+	if (!rt_trace_collective(r, x, p, ctas, false, true))
+		return false;
 	for (unsigned l = 0; l < s->comm->nlocal; l++)
-		if (!launch(r, s->stage, x, &r->part[k % 2], s->local[l].stream, ctas, true, l))
+		if (!launch(r, s->stage, x, p, s->local[l].stream, ctas, true, l))
 			return false;
+	if (!rt_trace_collective(r, x, p, ctas, false, false))
+		return false;
 	for (unsigned l = 0; l < s->comm->nlocal; l++)
 		if (!event(r, l, false, false, s->local[l].done[k % 2]))
 			return false;
@@ -373,6 +386,7 @@ static bool run_split(const struct rt_run *r)
 	for (uint32_t k = 0; k < n; k++) {
 		const struct pl_stage *st = &plan->stage[plan->seq[k]];
 
+		rt_trace_step(r, k, st);
 		if (k > 1 && !join(r, k - 2))
 			return false;
 		if (k > 0 && !collective(r, k - 1, st->ctas))
@@ -380,6 +394,7 @@ static bool run_split(const struct rt_run *r)
 		if (!compute(r, k / 2, &r->part[k % 2], st))
 			return false;
 	}
+	rt_trace_step(r, n, &plan->stage[plan->seq[n - 1]]);
 	return join(r, n - 2) && collective(r, n - 1, plan->tail_ctas) && join(r, n - 1);
 }
 
@@ -395,6 +410,14 @@ static void join_all(const struct rt_run *r)
 	s->comm->error = kept;
 }
 
+enum plait_status rt_schedule_enqueue(const struct rt_run *r)
+{
+	if (r->plan->mode == PL_SPLIT ? run_split(r) : run_whole(r))
+		return PLAIT_OK;
+	join_all(r);
+	return r->s->comm->error.status;
+}
+
 enum plait_status plait_schedule_run(plait_schedule *s, const plait_plan *plan,
                                      const struct plait_batch *b, const plait_stream *stream)
 {
@@ -405,10 +428,7 @@ enum plait_status plait_schedule_run(plait_schedule *s, const plait_plan *plan,
 	rt_error_clear(&s->comm->error);
 	if (rt_schedule_begin(&r, b) != PLAIT_OK)
 		return s->comm->error.status;
-	if (r.plan->mode == PL_SPLIT ? run_split(&r) : run_whole(&r))
-		return PLAIT_OK;
-	join_all(&r);
-	return s->comm->error.status;
+	return rt_schedule_enqueue(&r);
 }
 
 /* ---- before running ---- */
@@ -432,7 +452,7 @@ static bool warm_all(const struct rt_run *r)
 	return true;
 }
 
-static bool wait_all(const struct rt_run *r)
+bool rt_schedule_wait(const struct rt_run *r)
 {
 	plait_schedule *s = r->s;
 
@@ -458,6 +478,6 @@ enum plait_status plait_schedule_warm(plait_schedule *s, const plait_plan *plan,
 		return PLAIT_USAGE;
 	rt_error_clear(&s->comm->error);
 	if (rt_schedule_begin(&r, b) == PLAIT_OK && warm_all(&r))
-		wait_all(&r);
+		rt_schedule_wait(&r);
 	return s->comm->error.status;
 }

@@ -23,6 +23,8 @@ struct cu_function {
 struct cu_event {
 	struct cu_stream *stream; /* of the last record */
 	const struct sim_launch *mark;
+	uint64_t *
+	        ns; /* the simulator's time at the last record, once it is there; NULL: not timed */
 };
 
 /* Physical memory, or a multicast object. */
@@ -350,9 +352,10 @@ static void note(enum sim_driver_call what, struct cu_stream *s, const void *oth
 static cu_result event_create(struct cu_event **e, unsigned flags)
 {
 	CALL_GIVING(e);
-	if (current() < 0 || flags != RT_CU_EVENT_DISABLE_TIMING)
+	if (current() < 0 || (flags && flags != RT_CU_EVENT_DISABLE_TIMING))
 		return RT_CU_ERROR_INVALID_VALUE;
 	*e = calloc(1, sizeof **e);
+	(*e)->ns = flags ? NULL : arena_new(drv.a, uint64_t);
 	drv.live++;
 	drv.allocations++;
 	return 0;
@@ -365,12 +368,33 @@ static cu_result event_destroy(struct cu_event *e)
 	return 0;
 }
 
+static bool stamp(void *ns, struct sim *s, unsigned rank)
+{
+	(void)rank;
+	*(uint64_t *)ns = s->ns;
+	return true;
+}
+
 static cu_result event_record(struct cu_event *e, struct cu_stream *s)
 {
 	CALL();
 	note(SIM_DRIVER_RECORD, s, e);
+	if (e->ns) {
+		*e->ns = 0;
+		sim_host(drv.sim, (unsigned)s->device, s->queue, stamp, e->ns);
+	}
 	e->stream = s;
 	e->mark = sim_mark(drv.sim, (unsigned)s->device, s->queue);
+	return 0;
+}
+
+static cu_result event_elapsed(float *ms, struct cu_event *from, struct cu_event *to)
+{
+	CALL_GIVING(ms);
+	if (!from->ns || !to->ns || !*from->ns || !*to->ns ||
+	    from->stream->device != to->stream->device)
+		return RT_CU_ERROR_INVALID_VALUE;
+	*ms = (float)((double)*to->ns - (double)*from->ns) * 1e-6F;
 	return 0;
 }
 
@@ -390,6 +414,39 @@ void sim_driver_host(struct cu_stream *s, bool (*fn)(void *ctx, struct sim *sim,
 {
 	note(SIM_DRIVER_HOST, s, ctx_);
 	sim_host(drv.sim, (unsigned)s->device, s->queue, fn, ctx_);
+}
+
+struct host_call {
+	void (*fn)(void *);
+	void *ctx;
+};
+
+static bool call_host(void *call, struct sim *s, unsigned rank)
+{
+	const struct host_call *c = call;
+
+	(void)s;
+	(void)rank;
+	c->fn(c->ctx);
+	return true;
+}
+
+static cu_result launch_host(struct cu_stream *s, void (*fn)(void *), void *ctx_)
+{
+	struct host_call *c = arena_new(drv.a, struct host_call);
+
+	CALL();
+	*c = (struct host_call){fn, ctx_};
+	sim_host(drv.sim, (unsigned)s->device, s->queue, call_host, c);
+	return 0;
+}
+
+static cu_result stream_is_capturing(struct cu_stream *s, int *status)
+{
+	CALL_GIVING(status);
+	(void)s;
+	*status = drv.capturing;
+	return 0;
 }
 
 /* ---- modules ---- */
@@ -657,9 +714,12 @@ static const struct rt_driver table = {
         .stream_synchronize = stream_synchronize,
         .stream_query = stream_query,
         .stream_wait_event = stream_wait_event,
+        .stream_is_capturing = stream_is_capturing,
+        .launch_host = launch_host,
         .event_create = event_create,
         .event_destroy = event_destroy,
         .event_record = event_record,
+        .event_elapsed = event_elapsed,
         .module_load = module_load,
         .module_load_ex = module_load_ex,
         .module_unload = module_unload,

@@ -33,6 +33,7 @@ struct sim_driver {
 	unsigned live;           /* things made and not yet given back */
 	unsigned allocations; /* made since it was set to 0; so are loads and synchronisations: */
 	unsigned loads, waits, multicasts;
+	bool capturing;               /* what streams say; nothing is captured */
 	bool failed;                  /* the simulator found something: see sim_render_findings */
 	struct sim_driver_entry *log; /* the test's: what was enqueued */
 	size_t nlog, log_room;
