@@ -143,7 +143,6 @@ void sim_cta_start(struct sim *s, struct sim_launch *l, unsigned index)
 		if (s->explore)
 			sim_explore_born(s, c->warp[i]);
 	}
-	s->acted = false;
 	s->rank[l->rank].resident++;
 	s->progress++;
 }

@@ -138,6 +138,9 @@ struct sim_poll { /* the last execution of a strong load */
 	uint32_t mask;
 	uint64_t turn; /* warp->strong then */
 	uint64_t addr[SIM_LANES], value[SIM_LANES];
+	/* explore: the warp's trace before it made this load the first time since it stored, how
+	 * much it had stored, and how often it had waited */
+	uint64_t before, stores, waits;
 };
 
 struct sim_back { /* what a backward branch saw when it was last taken */
@@ -177,10 +180,18 @@ struct sim_warp {
 	struct sim_back *back;
 	struct sim_poll poll[SIM_POLLS];
 	unsigned npoll, next_poll;
-	uint64_t place, trace;    /* explore: which warp, in every run; what it has done and seen */
-	uint64_t poll_from;       /* polls of the iterations in vain have a later turn than this */
-	uint64_t evicted;         /* the latest turn of a poll that was forgotten ... */
-	uint64_t gone[SIM_LINES]; /* ... and the lines of those, since it waited last */
+	struct {                       /* explore.h */
+		uint64_t place, trace; /* which warp, in every run; what it has done and seen */
+		uint64_t before;       /* the trace, before the instruction */
+		uint64_t waits;        /* how often it has waited */
+		uint64_t version;      /* postponed: of what it is about to touch, then */
+		bool at_choice, granted, postponed;
+		bool again; /* the load is one of a loop that waits: it sees what it saw */
+		bool fresh; /* it waited, and all that can come has come */
+	} x;
+	uint64_t poll_from;        /* polls of the iterations in vain have a later turn than this */
+	uint64_t evicted;          /* the latest turn of a poll that was forgotten ... */
+	uint64_t gone[SIM_LINES];  /* ... and the lines of those, since it waited last */
 	uint64_t lines[SIM_LINES]; /* a bit for each line of memory that it polls, by hash */
 	_Alignas(16) uint64_t tmp[SIM_LANES];
 };
@@ -276,7 +287,6 @@ struct sim {
 	struct sim_race *race;       /* NULL: none are looked for */
 	struct sim_explore *explore; /* who makes the choices; NULL: the generator */
 	bool fresh;                  /* weak memory: reads see the last write */
-	bool acted;                  /* explore: the warp has made a step that others can see */
 };
 
 /* ---- mem.c, shared.c ---- */
@@ -346,6 +356,8 @@ void sim_wake_all(struct sim *s);
 /* Puts the load off, if it may be and the choice falls so. */
 bool sim_late_begin(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask,
                     const uint64_t *addr);
+/* May `op`, for the lanes in mask, come before it? */
+bool sim_late_passes(const struct sim_warp *w, const struct sim_op *op, uint32_t mask);
 /* Makes it, when `op`, for the lanes in mask, may not come before it.  false: a finding. */
 bool sim_late_before(struct sim *s, struct sim_warp *w, const struct sim_op *op, uint32_t mask);
 /* exec_mem.c */

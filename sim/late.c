@@ -4,7 +4,7 @@
  * same bytes, nor orders memory.  So a load can see a store that its own thread's later store brought
  * about.  A warp has one such load at most.
  */
-#include "sim/internal.h"
+#include "sim/explore.h"
 
 /* Its address is known already. */
 static bool shares_register(const struct sim_op *late, const struct sim_op *op)
@@ -39,7 +39,7 @@ static bool apart(const struct sim_warp *w, const struct sim_op *op, uint32_t ma
 	return true;
 }
 
-static bool passes(const struct sim_warp *w, const struct sim_op *op, uint32_t mask)
+bool sim_late_passes(const struct sim_warp *w, const struct sim_op *op, uint32_t mask)
 {
 	if (shares_register(w->late, op))
 		return false;
@@ -52,7 +52,7 @@ bool sim_late_begin(struct sim *s, struct sim_warp *w, const struct sim_op *op, 
 {
 	if (w->late || !op->strong || op->insn->mod.order != PTX_RELAXED || s->fresh)
 		return false;
-	if (s->explore ? !sim_choose(s, 2) : sim_random(s) % 4 != 0)
+	if (s->explore ? !sim_explore_late(s, w, op, mask, addr) : sim_random(s) % 4 != 0)
 		return false;
 	w->late = op;
 	w->late_mask = mask;
@@ -67,7 +67,7 @@ bool sim_late_before(struct sim *s, struct sim_warp *w, const struct sim_op *op,
 {
 	const struct sim_op *late = w->late;
 
-	if (passes(w, op, mask))
+	if (sim_late_passes(w, op, mask))
 		return true;
 	w->late = NULL;
 	if (sim_load_global(s, w, late, w->late_mask, w->late_addr) == SIM_STEP_STOP)

@@ -286,7 +286,7 @@ struct race_cell {
 	uint32_t ww_site, rd_site, sw_site;
 	uint32_t rel;           /* what the last write hands on */
 	uint8_t split, last;    /* last: enum race_last */
-	struct sim_trace trace; /* explore */
+	uint64_t written;       /* explore: a hash of its strong writes in order */
 	struct weak_hist *hist; /* with weak memory; NULL: there is one value only */
 };
 
@@ -315,8 +315,8 @@ void sim_race_observe(struct ctx *c, uint64_t e, uint32_t rel);
 void sim_weak_read(struct ctx *c, struct race_cell *cell, uint8_t *bytes);
 void sim_weak_begin(const struct ctx *c, struct race_cell *cell, const uint8_t *now);
 void sim_weak_write(struct ctx *c, struct race_cell *cell, uint8_t *bytes);
-/* The write that was just made is `name` in traces. */
-void sim_weak_named(struct race_cell *cell, uint64_t name, uint64_t put);
+/* The write that was just made is `name` in traces; a hash of the location's writes in order. */
+uint64_t sim_weak_named(struct race_cell *cell, uint64_t name, uint64_t put);
 void sim_weak_drop(struct sim *s, struct race_cell *cell);
 
 static inline bool sim_race_lane(struct sim *s, struct sim_warp *w, const struct sim_op *op,

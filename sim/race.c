@@ -238,12 +238,19 @@ static void strong_write(struct ctx *c, struct race_cell *cell)
 static void explore(struct ctx *c, struct race_cell *cell)
 {
 	const uint64_t key = c->pair.b->addr + c->pair.off;
+	uint64_t now = 0;
 
-	if (c->write)
-		sim_weak_named(cell, sim_explore_write(c->s, c->x->w, &cell->trace, key, c->put),
-		               c->put);
-	else
-		sim_explore_read(c->s, c->x->w, &cell->trace, key, c->saw);
+	if (c->read && c->strong)
+		sim_explore_step(c->s, c->x->w, sim_mix(key, c->saw));
+	if (!c->write)
+		return;
+	if (c->strong) {
+		sim_explore_step(c->s, c->x->w, key);
+		sim_explore_wrote(c->s, c->x->w, key, c->x->elem, c->read);
+		now = sim_weak_named(cell, c->x->w->x.trace, c->put);
+	}
+	sim_explore_sum(c->s, key, cell->written, now);
+	cell->written = now;
 }
 
 static bool touch(struct ctx *c, struct race_cell *cell)
@@ -257,8 +264,7 @@ static bool touch(struct ctx *c, struct race_cell *cell)
 	if (c->read && c->strong && c->x->w && (!cell->hist || c->write) &&
 	    cell->last == RACE_STRONG)
 		sim_race_observe(c, cell->sw, cell->rel);
-	c->saw = cell->trace.write;
-	c->put = 0;
+	c->saw = c->put = 0;
 	if (!c->write && c->strong)
 		sim_weak_read(c, cell, bytes_at(c));
 	if (!c->write)

@@ -470,7 +470,10 @@ static bool unblock(struct sim *s, unsigned *idle, uint64_t *seen)
 		if (s->o.jump_time && *idle >= GRACE)
 			s->ns += UINT64_C(1000) << (*idle - GRACE);
 		++*idle;
-		s->fresh = s->o.weak;
+		s->fresh = s->o.weak && !s->explore;
+		for (unsigned r = 0; s->explore && r < s->o.ranks; r++)
+			for (size_t i = 0; i < s->rank[r].waiting.n; i++)
+				s->rank[r].waiting.w[i]->x.fresh = true;
 		sim_wake_all(s);
 		return true;
 	}
@@ -541,6 +544,8 @@ bool sim_run(struct sim *s)
 		}
 		check_limits(s, changed_at);
 	}
+	if (s->explore && !s->findings && !s->stopped)
+		sim_explore_end(s);
 	s->stats.ns = s->ns;
 	return !s->findings && !s->stopped;
 }

@@ -4,7 +4,7 @@
  * (or when time passes).  Iterations are told apart by a running sum of hashes of loads; every
  * backward branch remembers the sum at its last turn.
  */
-#include "sim/internal.h"
+#include "sim/explore.h"
 #include <string.h>
 
 /* Warps whose lines were not written look again after so many steps for each of them: a loop may
@@ -85,6 +85,10 @@ void sim_note_load(struct sim_warp *w, const struct sim_op *op, uint32_t mask, c
 		return;
 	}
 	p = poll_of(w, op);
+	if (!sim_explore_same(w, p, mask, addr))
+		p->before = w->x.before;
+	p->stores = w->stores;
+	p->waits = w->x.waits;
 	p->mask = mask;
 	p->turn = ++w->strong;
 	SIM_EACH (i, mask) {
@@ -128,6 +132,8 @@ void sim_watch(struct sim *s, struct sim_warp *w)
 	s->watches++;
 	for (unsigned k = 0; k < w->npoll; k++)
 		watch_poll(s, w->lines, &w->poll[k]);
+	if (s->explore)
+		sim_explore_waits(s, w);
 }
 
 static void wake_bit(struct sim *s, unsigned bit)

@@ -145,14 +145,20 @@ bool sim_run_warp(struct sim *s, struct sim_warp *w, unsigned budget)
 	unsigned left = budget;
 	bool good = true;
 
-	if (!w->replica && !w->torn && (w->active != w->live || w->waiting || w->parked)) {
+	if (!w->replica && !w->torn && !w->x.at_choice &&
+	    (w->active != w->live || w->waiting || w->parked)) {
 		w->waiting = w->parked = 0;
 		put_back(w);
 		sim_pick(w);
 	}
 	while (left) {
-		enum sim_step r = step(s, w, &ops[w->pc]);
+		enum sim_step r;
 
+		if (s->explore && !sim_explore_go(s, w, &ops[w->pc])) {
+			good = !s->findings;
+			break;
+		}
+		r = step(s, w, &ops[w->pc]);
 		left--;
 		w->count++;
 		s->ns++;
@@ -167,14 +173,9 @@ bool sim_run_warp(struct sim *s, struct sim_warp *w, unsigned budget)
 				break;
 		} else {
 			good = r != SIM_STEP_STOP;
-			if (s->explore && r == SIM_STEP_BLOCK)
-				sim_explore_step(s, w, 1);
 			break;
 		}
-		if (s->acted)
-			break;
 	}
-	s->acted = false;
 	s->steps += budget - left;
 	s->stats.warp_insns += budget - left;
 	return good;

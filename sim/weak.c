@@ -27,6 +27,9 @@ struct weak_write {
 struct weak_hist {
 	struct weak_write w[WRITES];
 	unsigned n;
+	uint64_t by; /* explore: the instruction that read it last, and which write */
+	unsigned picked;
+	uint64_t gone; /* explore: names of those that were forgotten */
 	struct weak_hist *free;
 };
 
@@ -60,12 +63,13 @@ void sim_weak_begin(const struct ctx *c, struct race_cell *cell, const uint8_t *
 	else
 		h = arena_new(c->s->arena, struct weak_hist);
 	h->n = 1;
+	h->by = h->gone = 0;
 	h->w[0].e = cell->last == RACE_STRONG ? cell->sw : cell->last == RACE_WEAK ? cell->ww : 0;
 	h->w[0].strong = cell->last == RACE_STRONG;
 	h->w[0].rel = sim_rel_ref(r, cell->rel);
 	h->w[0].rmw = false;
 	h->w[0].nreader = 0;
-	h->w[0].name = cell->trace.write;
+	h->w[0].name = 0;
 	memcpy(h->w[0].bytes, now, c->x->elem);
 	cell->hist = h;
 }
@@ -99,6 +103,7 @@ static void forget(struct sim *s, struct weak_hist *h)
 	struct weak_write first = h->w[0];
 
 	sim_rel_put(s, first.rel);
+	h->gone = sim_mix(h->gone, first.name);
 	memmove(&h->w[0], &h->w[1], (h->n - 1) * sizeof h->w[0]);
 	h->n--;
 	first.nreader = 0;
@@ -118,13 +123,40 @@ static struct weak_write *open_at(struct weak_hist *h, unsigned j)
 }
 
 /* One of n, the last as often as not. */
-static unsigned choose(struct sim *s, unsigned n)
+static unsigned choose(const struct ctx *c, unsigned n)
 {
+	struct sim *s = c->s;
+
 	if (n == 1 || s->fresh)
 		return n - 1;
 	if (s->explore)
 		return sim_choose(s, n);
 	return sim_random(s) & 1 ? n - 1 : (unsigned)(sim_random(s) % n);
+}
+
+/*
+ * Which of the writes from `low` on is read.  A search takes lanes of one instruction that read a word
+ * for one reader, unless one of them knows of a later write, and has loops that wait read what they
+ * read before.
+ */
+static unsigned pick(const struct ctx *c, struct weak_hist *h, unsigned low)
+{
+	const struct sim_warp *w = c->x->w;
+	const uint64_t by = sim_mix(w->x.place + w->cta->launch->number, w->count) | 1;
+
+	if (!c->s->explore)
+		return low + choose(c, h->n - low);
+	if (w->x.fresh)
+		return h->n - 1;
+	if (w->x.again)
+		return low;
+	if (h->by == by && h->picked >= low)
+		return h->picked;
+	h->by = by;
+	h->picked = low;
+	if (h->n - low > 1)
+		h->picked += sim_explore_read(c->s, w, c->pair.b->addr + c->pair.off, h->n - low);
+	return h->picked;
 }
 
 void sim_weak_read(struct ctx *c, struct race_cell *cell, uint8_t *bytes)
@@ -136,11 +168,9 @@ void sim_weak_read(struct ctx *c, struct race_cell *cell, uint8_t *bytes)
 	if (!h)
 		return;
 	low = least(c, h);
-	w = &h->w[low + choose(c->s, h->n - low)];
+	w = &h->w[bytes ? pick(c, h, low) : h->n - 1];
 	if (bytes)
 		memcpy(bytes, w->bytes, c->x->elem);
-	else
-		w = &h->w[h->n - 1];
 	c->saw = w->name;
 	note_reader(c, w);
 	if (w->strong)
@@ -156,11 +186,13 @@ void sim_weak_write(struct ctx *c, struct race_cell *cell, uint8_t *bytes)
 	if (h->n == WRITES)
 		forget(c->s, h);
 	low = least(c, h);
-	j = c->read ? h->n : low + 1 + choose(c->s, h->n - low);
+	j = c->read ? h->n : low + 1 + choose(c, h->n - low);
 	while (j < h->n && h->w[j].rmw)
 		j++;
-	if (c->read) /* what a read-modify-write sees */
+	if (c->read) { /* what a read-modify-write sees */
 		note_reader(c, &h->w[j - 1]);
+		c->saw = h->w[j - 1].name;
+	}
 	w = open_at(h, j);
 	c->put = j + 1;
 	w->e = c->me;
@@ -172,10 +204,17 @@ void sim_weak_write(struct ctx *c, struct race_cell *cell, uint8_t *bytes)
 		memcpy(bytes, h->w[h->n - 1].bytes, c->x->elem);
 }
 
-void sim_weak_named(struct race_cell *cell, uint64_t name, uint64_t put)
+uint64_t sim_weak_named(struct race_cell *cell, uint64_t name, uint64_t put)
 {
 	struct weak_hist *h = cell->hist;
+	uint64_t sum;
 
-	if (h && put)
+	if (!h)
+		return 0;
+	if (put)
 		h->w[put - 1].name = name;
+	sum = h->gone;
+	for (unsigned i = 0; i < h->n; i++)
+		sum = sim_mix(sum, h->w[i].name);
+	return sum;
 }

@@ -385,7 +385,7 @@ static const struct {
 	{"seed", "S", set_seed, CMD_VERIFY | CMD_SIMULATE, "of data and schedules (default: 0); a report's replay line has the one that failed"},
 	{"races", "LEVEL", set_races, CMD_VERIFY, "what accesses have to be ordered by: hw, formal or strict (default: as --order), or off"},
 	{"races", "LEVEL", set_races, CMD_SIMULATE, "what accesses have to be ordered by: hw, formal (the default) or strict, or off"},
-	{"weak", "YES", set_weak, CMD_VERIFY, "weak memory in every other schedule, where strong loads and stores come when the memory model lets them: yes (the default) or no"},
+	{"weak", "YES", set_weak, CMD_VERIFY | CMD_SIMULATE, "weak memory in every other schedule, where strong loads and stores come when the memory model lets them: yes (the default) or no"},
 	{"switch-sum", "MODE", set_sum, CMD_VERIFY | CMD_SIMULATE, "how the switch sums: rank-order, permuted, exact, faithful; all (the default) in turn"},
 	{"chain", "LIST", set_chain, CMD_VERIFY, "kernels as a,b,b that run one after the other and share their carried parameters by name; protocols in turn"},
 	{"json", NULL, set_json, CMD_CHECK | CMD_COMPILE | CMD_VERIFY | CMD_LINT | CMD_DOCTOR | CMD_PLAN, "one JSON document on standard output (doc/cli.md)"},

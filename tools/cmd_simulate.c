@@ -58,6 +58,7 @@ static bool one(const struct args *args, const struct foreign *f, const struct p
 	bool good;
 
 	o.races = args->races ? (enum sim_races)(args->races - 1) : SIM_RACES_FORMAL;
+	o.weak = !args->no_weak && o.races && seed % 2;
 	arena_init(&a, 0);
 	if (setjmp(a.oom)) {
 		arena_free(&a);
@@ -66,10 +67,12 @@ static bool one(const struct args *args, const struct foreign *f, const struct p
 	}
 	good = foreign_run(f, m, &o, &a, &report, &stats);
 	if (!good)
-		printf("%s\n  schedule %llu: %s; again: plait simulate %s --seed %llu --schedules "
-		       "1\n",
-		       report, (unsigned long long)seed, sim_schedule_name[o.schedule], args->spec,
-		       (unsigned long long)seed);
+		printf("%s\n  schedule %llu: %s%s; again: plait simulate %s --seed %llu "
+		       "--schedules 1%s%s%s\n",
+		       report, (unsigned long long)seed, sim_schedule_name[o.schedule],
+		       o.weak ? ", weak memory" : "", args->spec, (unsigned long long)seed,
+		       args->races ? " --races " : "", args->races ? sim_races_name[o.races] : "",
+		       args->no_weak ? " --weak no" : "");
 	*insns += stats.lane_insns;
 	arena_free(&a);
 	return good;

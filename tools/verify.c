@@ -64,6 +64,13 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 	        .races = races,
 	        .weak = d->o.weak && races && q % 2,
 	};
+	if (d->o.explore)
+		s.sim = (struct sim_options){.ranks = d->o.tp,
+		                             .seed = vf_mix(seed, 17),
+		                             .sum = SIM_SUM_RANK_ORDER,
+		                             .races = races,
+		                             .weak = true,
+		                             .explore = d->o.explore};
 	return s;
 }
 
@@ -71,6 +78,8 @@ const char *vf_schedule_text(struct arena *a, const struct vf_schedule *s)
 {
 	struct strbuf b;
 
+	if (s->sim.explore)
+		return "searched in all ways";
 	strbuf_init(&b, a);
 	strbuf_printf(&b, "%s", sim_schedule_name[s->sim.schedule]);
 	if (s->sim.schedule == SIM_SLOW_RANK)
@@ -397,6 +406,20 @@ static const char *keep(struct arena *a, const char *s)
 	return s ? arena_strndup(a, s, strlen(s)) : NULL;
 }
 
+struct vf_failure vf_keep(const struct vf_failure *f, struct arena *a)
+{
+	struct vf_failure x = *f;
+
+	x.kernel = keep(a, f->kernel);
+	x.param = keep(a, f->param);
+	x.schedule = keep(a, f->schedule);
+	x.line_text = keep(a, f->line_text);
+	x.other_text = keep(a, f->other_text);
+	x.spec_text = keep(a, f->spec_text);
+	x.text = keep(a, f->text);
+	return x;
+}
+
 static void add(struct vf_result *to, const struct vf_result *r, struct arena *a)
 {
 	to->schedules += r->schedules;
@@ -414,14 +437,7 @@ static void add(struct vf_result *to, const struct vf_result *r, struct arena *a
 	}
 	if (r->failure.kind == VF_GOOD || to->failure.kind != VF_GOOD)
 		return;
-	to->failure = r->failure;
-	to->failure.kernel = keep(a, r->failure.kernel);
-	to->failure.param = keep(a, r->failure.param);
-	to->failure.schedule = keep(a, r->failure.schedule);
-	to->failure.line_text = keep(a, r->failure.line_text);
-	to->failure.other_text = keep(a, r->failure.other_text);
-	to->failure.spec_text = keep(a, r->failure.spec_text);
-	to->failure.text = keep(a, r->failure.text);
+	to->failure = vf_keep(&r->failure, a);
 }
 
 enum status vf_run(const struct vf_data *d, const struct ptx_module *m, const char *text,

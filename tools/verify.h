@@ -21,11 +21,12 @@ struct vf_options {
 	unsigned ctas;     /* 0: differs from launch to launch */
 	unsigned launches; /* a schedule; 0: max(4, ntokens) */
 	unsigned schedules;
-	uint64_t seed;       /* low 10 bits: the first schedule; the rest: the data */
-	int sum;             /* enum sim_sum, or -1: rotates over the schedules */
-	bool weak;           /* weak memory in every other schedule */
-	unsigned races;      /* enum sim_races + 1; 0: the level of the kernels' order */
-	unsigned race_every; /* races are looked for in every n-th schedule; 0: in all */
+	uint64_t seed;               /* low 10 bits: the first schedule; the rest: the data */
+	int sum;                     /* enum sim_sum, or -1: rotates over the schedules */
+	bool weak;                   /* weak memory in every other schedule */
+	unsigned races;              /* enum sim_races + 1; 0: the level of the kernels' order */
+	unsigned race_every;         /* races are looked for in every n-th schedule; 0: in all */
+	struct sim_explore *explore; /* who makes the choices; NULL: seeds (vf_explore sets it) */
 	unsigned threads;
 	void (*progress)(void *ctx, unsigned done,
 	                 unsigned of); /* may be NULL; calls do not overlap */
@@ -124,6 +125,22 @@ enum status vf_run(const struct vf_data *d, const struct ptx_module *m, const ch
 /* The same for a chain: t[i] is kernel i's. */
 enum status vf_run_chain(const struct vf_data *d, const struct vf_text *t, struct arena *a,
                          struct vf_result *r);
+
+struct vf_explored {
+	uint64_t runs,
+	        states; /* of the search: runs, also those that were cut; states that it chose in */
+	uint64_t all_runs;     /* and of attempts before it, which showed who writes where */
+	uint64_t whole; /* runs to the end: executions that differ */
+	bool complete;  /* there is no other execution */
+	struct vf_result r; /* of the run that failed, if one did */
+};
+
+/*
+ * One text in all ways that the memory model allows, with launches and CTAs as d's options say, and at
+ * most so many runs.  ST_OK: x says what came of it.
+ */
+enum status vf_explore(struct vf_data *d, const struct ptx_module *m, const char *text,
+                       uint64_t most, struct arena *a, struct vf_explored *x);
 
 /* The failure as a few lines of text, ending in a newline.  `spec` names the spec. */
 void vf_print_failure(const struct vf_failure *f, const char *spec, struct strbuf *out);

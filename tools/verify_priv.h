@@ -76,4 +76,7 @@ const char *vf_schedule_text(struct arena *a, const struct vf_schedule *s);
 void vf_run_schedule(const struct vf_data *d, const struct vf_text *t, uint64_t seed,
                      struct arena *a, struct vf_result *r);
 
+/* The failure with its texts in `a`. */
+struct vf_failure vf_keep(const struct vf_failure *f, struct arena *a);
+
 uint64_t vf_mix(uint64_t a, uint64_t b);

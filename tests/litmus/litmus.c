@@ -16,11 +16,12 @@
  *	B, BW                      bar.sync of the CTA's threads; bar.warp.sync
  *	Q REG VALUE                the thread goes on only if they are equal
  *
- * Each test runs with many seeds, and one of two threads also with all choices there are (sim_explore_new).
+ * Each test runs with many seeds, and with all choices there are (sim_explore_new).
  * The outcome is a list of REG (as 1:r0) or LOC = VALUE.  Verdict: allowed outcomes must be seen,
  * forbidden ones never.  Races: what level formal must find in some run, or in none.
  */
 #include "tests/litmus/litmus.h"
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,15 +53,6 @@ static void report(const char *name, const char *how, const char *wrong, struct 
 		printf("# %s\n", wrong);
 }
 
-static unsigned lit_threads(const char *s)
-{
-	unsigned n = 1;
-
-	for (; *s; s++)
-		n += *s == '|';
-	return n;
-}
-
 static const char *judge(const struct litmus *t, struct lit_count n)
 {
 	if (n.error)
@@ -87,6 +79,9 @@ static struct lit_until until(const struct litmus *t)
 
 int main(int argc, char **argv)
 {
+	/* each run has an arena of its own: what one gave back the next one takes */
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
 		const struct litmus *t = &table[i];
 		struct lit_count n;
@@ -95,8 +90,6 @@ int main(int argc, char **argv)
 			continue;
 		n = lit_run(t->threads, t->outcome, until(t), argc > 1);
 		report(t->name, "by seeds", judge(t, n), n);
-		if (lit_threads(t->threads) > 2)
-			continue; /* too many runs for a test that is run often */
 		n = lit_search(t->threads, t->outcome, 100000);
 		report(t->name, "all",
 		       n.complete || n.races ? judge(t, n) : "not all runs were made", n);
