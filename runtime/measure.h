@@ -53,7 +53,7 @@ struct rt_bench {
 	uint32_t rows;          /* the most of any point */
 	size_t w_bytes;         /* of the largest weight */
 	uint64_t start;         /* of it all, rt_now_ns */
-	double lead_us;         /* what the GEMM of shape 0 takes; 0: not known yet */
+	double lead_us;         /* what the last shape's GEMM takes; 0: not known yet */
 	plait_buffer *buffer[RT_MOST_PARAMS];
 	struct plait_operand operand[RT_MOST_PARAMS];
 	struct rt_bench_local local[CG_MAX_RANKS];

@@ -312,12 +312,12 @@ static bool lead_step(struct rt_bench *b, const struct rt_point *p, unsigned rep
 {
 	(void)p;
 	for (unsigned i = 0; i < repeat; i++)
-		if (!gemm(b, 0, b->rows, 0, i, l))
+		if (!gemm(b, b->nshape - 1, b->rows, 0, i, l))
 			return false;
 	return true;
 }
 
-/* So many GEMMs of shape 0 that the repeats are enqueued before they have ended. */
+/* So many GEMMs of the smallest shape that the repeats are enqueued before they have ended. */
 static unsigned lead_of(const struct rt_bench *b)
 {
 	double us = 60.0 * RT_REPEATS * b->c->nlocal, n = b->lead_us > 0 ? us / b->lead_us : 4;

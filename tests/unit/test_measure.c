@@ -297,6 +297,49 @@ static void what_was_planted_is_found_and_is_the_same_on_all_ranks(void **state)
 	assert_true(m->npush && m->nplain);
 }
 
+/* The same collective may take longer beside a GEMM: both tables are there, and plans know which. */
+static void beside_a_gemm_a_collective_may_be_slower(void **state)
+{
+	struct pl_options o = planted();
+	struct pl_op op = {.kind = PL_GEMM,
+	                   .name = "g",
+	                   .share = 1,
+	                   .n = 8192,
+	                   .k = 8192,
+	                   .x_bits = 16,
+	                   .w_bits = 16,
+	                   .out_bits = 16};
+	struct rt_measured m = {.rows = {256, 1024},
+	                        .kernel_rows = {256, 1024},
+	                        .message = 16384,
+	                        .sms = 132,
+	                        .nshape = 1,
+	                        .shape = {{&op, "bf16"}},
+	                        .ngrid = 1,
+	                        .ctas = {8},
+	                        .collective = {{30, 90}},
+	                        .target = {400},
+	                        .pair = {{{430, 40, 435}, {460, 130, 470}}}};
+	struct pl_machine to;
+
+	(void)state;
+	rt_measure_fit(&m, &o, &to);
+	assert_true(to.fused.n == 1 && to.beside.n == 1);
+	about(pl_comm_us(&to.fused, 16384.0 * 1024, 8), 90, 1e-3);
+	about(pl_comm_us(&to.beside, 16384.0 * 1024, 8), 130, 1e-3);
+	about(pl_comm_us(pl_comm_beside(&to), 16384.0 * 256, 8), 40, 1e-3);
+	about(to.join_us, 7.5, 1e-9); /* between 5 and 10 */
+	/* of both pairs the second's counts: the first's collective is too short to tell */
+	about(to.gamma, 60.0 / 68, 1e-4);
+	/* nothing measured: nothing changed, but for the SMs */
+	memset(m.collective, 0, sizeof m.collective);
+	memset(m.pair, 0, sizeof m.pair);
+	rt_measure_fit(&m, &o, &to);
+	assert_true(to.beside.n == 0 && to.fused.n == o.machine.fused.n);
+	about(to.gamma, 0.17, 1e-9);
+	assert_false(to.persistent);
+}
+
 static void ctas_that_wait_are_found_too(void **state)
 {
 	struct job j = usual();
@@ -523,6 +566,7 @@ int main(void)
 	setenv("PLAIT_JIT", "driver", 1);
 	const struct CMUnitTest tests[] = {
 	        TEST(what_was_planted_is_found_and_is_the_same_on_all_ranks),
+	        TEST(beside_a_gemm_a_collective_may_be_slower),
 	        TEST(ctas_that_wait_are_found_too),
 	        TEST(it_is_kept_until_something_differs),
 	        TEST(a_cache_that_is_damaged_is_no_answer),
