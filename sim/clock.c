@@ -4,19 +4,27 @@
 
 /* ---- tables ---- */
 
+/* Which list of free tables: slots grow with launches, and small tables must not be looked through. */
+static unsigned size_of(uint32_t n)
+{
+	unsigned k = 0;
+
+	while ((UINT32_C(64) << k) < n)
+		k++;
+	return k;
+}
+
 static struct race_table *table_new(struct sim *s, uint32_t n)
 {
+	const unsigned k = size_of(n);
 	struct sim_race *r = s->race;
-	struct race_table **at = &r->free_table, *t;
+	struct race_table *t = r->free_table[k];
 
-	while (*at && (*at)->cap < n)
-		at = &(*at)->free;
-	t = *at;
 	if (t) {
-		*at = t->free;
+		r->free_table[k] = t->free;
 	} else {
 		t = arena_new(s->arena, struct race_table);
-		t->cap = (n + 63) / 64 * 64;
+		t->cap = UINT32_C(64) << k;
 		t->d = arena_news(s->arena, uint32_t, 2 * (size_t)t->cap);
 		t->a = t->d + t->cap;
 	}
@@ -37,8 +45,8 @@ static void table_put(struct sim *s, struct race_table *t)
 	if (--t->refs)
 		return;
 	t->serial = 0;
-	t->free = s->race->free_table;
-	s->race->free_table = t;
+	t->free = s->race->free_table[size_of(t->cap)];
+	s->race->free_table[size_of(t->cap)] = t;
 }
 
 /* Makes c's table its alone, with room for all slots, to be changed. */

@@ -33,6 +33,8 @@ struct race_one { /* of a thread: slot << 5 | lane */
 
 /* Up to which clock the accesses of each slot are known, and known across an alias fence.  Most lanes
  * of a warp, and warps behind a barrier, know the same: they share it. */
+enum { RACE_SIZES = 26 };
+
 struct race_table {
 	uint64_t serial; /* of what is in it: another one whenever that may have changed */
 	uint32_t refs, n, cap;
@@ -157,8 +159,8 @@ struct sim_race {
 	uint32_t nrel, free_rel;
 	size_t cap_rel;
 	struct race_clock *free_clock, *zero;
-	struct race_table *free_table;
-	uint64_t serial; /* the last ones given out */
+	struct race_table *free_table[RACE_SIZES]; /* by size: 64 << k */
+	uint64_t serial;                           /* the last ones given out */
 	uint32_t uid;
 	struct race_join join[RACE_JOINS];
 	struct race_stream stream[SIM_MAX_RANKS][SIM_STREAMS];

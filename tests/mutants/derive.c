@@ -327,6 +327,9 @@ static void compare(struct bench *b, struct arena *a)
 
 	strbuf_init(&want, a);
 	derive_table_print(b->table, &want);
+	if (derive_table_unused(b->table))
+		tap_say(b->tap, derive_table_unused(b->table),
+		        "in equivalent.def, and no mutant needs it", "");
 	if (c->update) {
 		f = fopen(c->table, "w");
 		if (!f || fwrite(want.s, 1, want.n, f) != want.n || fclose(f))

@@ -45,4 +45,6 @@ struct derive_table *derive_table_new(struct arena *a);
 /* Counts a mutant of a kind of kernel; found: by what, or NULL.  Is it equivalent (equivalent.def), and not found? */
 bool derive_table_add(struct derive_table *t, const char *kind, enum derive_op op, const char *line,
                       const char *found);
+/* A row of equivalent.def that no mutant has needed, by its text; NULL: none. */
+const char *derive_table_unused(const struct derive_table *t);
 void derive_table_print(const struct derive_table *t, struct strbuf *out);

@@ -79,6 +79,19 @@ bool derive_table_add(struct derive_table *t, const char *kind, enum derive_op o
 	return false;
 }
 
+const char *derive_table_unused(const struct derive_table *t)
+{
+	for (unsigned i = 0; i < NEQUIVALENT; i++) {
+		unsigned n = 0;
+
+		for (unsigned k = 0; k < t->nkind; k++)
+			n += t->equal[i][k];
+		if (!n)
+			return equivalents[i].text;
+	}
+	return NULL;
+}
+
 static void print_checks(const struct derive_table *t, const unsigned *found, struct strbuf *out)
 {
 	const char *comma = "";
@@ -127,27 +140,23 @@ static void print_equivalents(const struct derive_table *t, struct strbuf *out)
 	}
 }
 
+/* clang-format off */
 static const char head[] =
-        "# Mutants\n\n"
-        "Written by `build/tests/mutants/mutants samples/llama3-70b.plait table doc/mutants.md "
-        "--update` (half an hour of one\n"
-        "core); every test run tries a part. Each is the PTX of one kernel (llama3-70b's "
-        "add_norm, rows of\n"
-        "1024 elements, three ranks) with one instruction changed (tests/mutants/derive_ops.c):\n\n"
-        "- **drop**: a fence, barrier, wait or trigger, a strong or a scalar store, or a loop's "
-        "way back is gone;\n"
-        "- **order**: a release or acquire becomes relaxed, a relaxed access weak;\n"
-        "- **scope**: `.sys` becomes `.gpu`, the CTA's barrier the warp's;\n"
-        "- **plus**, **minus**: an integer is one more or less: epochs, slots, counts, buffers (a "
-        "third of the exchange buffer one\n"
-        "  step early), bytes, places of addresses.\n\n"
-        "Copies that unrolling made of one instruction count as two, the first and the last. Of "
-        "`-pdl` (early), `-strict` and `-hw` only instructions\n"
-        "that order or publish are changed. A mutant is found by `plait verify`'s schedules (*weak "
-        "memory: X* is what only weak\n"
-        "memory shows), by what ranks leave when one of them lapses, comes late or brings other "
-        "rows (*a lapsing rank*,\n"
-        "tests/mutants/lapse.c), or, where none of these does, by `plait lint`.\n\n";
+	"# Mutants\n\n"
+	"Written by `build/tests/mutants/mutants samples/llama3-70b.plait table doc/mutants.md --update` (ten minutes of one core); every\n"
+	"test run tries a part. Each is the PTX of one kernel (llama3-70b's add_norm, rows of 1024 elements, three ranks) with one\n"
+	"instruction changed (tests/mutants/derive_ops.c):\n\n"
+	"- **drop**: a fence, barrier, wait or trigger, a strong or a scalar store, or a loop's way back is gone;\n"
+	"- **order**: a release or acquire becomes relaxed, a relaxed access weak;\n"
+	"- **scope**: `.sys` becomes `.gpu`, the CTA's barrier the warp's;\n"
+	"- **plus**, **minus**: an integer is one more or less: epochs, slots, counts, buffers (a third of the exchange buffer one\n"
+	"  step early), bytes, places of addresses.\n\n"
+	"Copies that unrolling made of one instruction count as two, the first and the last. Of `-pdl` (early), `-strict` and `-hw` only\n"
+	"instructions that order or publish are changed. A mutant is found by `plait verify`'s schedules (*weak memory: X* is what only\n"
+	"weak memory shows), by what ranks leave when one of them lapses, comes late or brings other rows, or when two CTAs fail in the\n"
+	"same step (*a lapsing rank*, tests/mutants/lapse.c), or, where none of these does, by `plait lint`. `mutants SPEC derived KERNEL\n"
+	"NUMBER` shows one and what finds it.\n\n";
+/* clang-format on */
 
 void derive_table_print(const struct derive_table *t, struct strbuf *out)
 {
