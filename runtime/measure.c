@@ -201,14 +201,7 @@ static enum plait_status check(struct measuring *q, const struct plait_measure_o
 /* Runs a point, unless it is too late for more. */
 static enum plait_status run(struct measuring *q, const struct rt_point *p, struct rt_times *t)
 {
-	uint64_t elapsed = 0;
-	enum plait_status st;
-
-	if (q->late)
-		return PLAIT_OK;
-	st = rt_bench_point(&q->b, p, &elapsed, t);
-	q->late = st == PLAIT_OK && elapsed > q->limit_ns;
-	return st;
+	return q->late ? PLAIT_OK : rt_bench_point(&q->b, p, q->limit_ns, &q->late, t);
 }
 
 static enum plait_status run_gemm(struct measuring *q, uint32_t shape, unsigned many,

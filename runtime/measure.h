@@ -64,10 +64,12 @@ struct rt_bench {
 enum plait_status rt_bench_open(struct rt_bench *b);
 void rt_bench_close(struct rt_bench *b);
 
-/* Collective: runs a point some times; *t are medians, the same on all ranks, as is *elapsed_ns, the time
- * since b->start on the slowest. */
-enum plait_status rt_bench_point(struct rt_bench *b, const struct rt_point *p, uint64_t *elapsed_ns,
-                                 struct rt_times *t);
+/*
+ * Collective: runs a point once, and then some times, unless that would end more than limit_ns behind
+ * b->start: then *late is set.  *t are medians, 0 where it is late.  Both are the same on all ranks.
+ */
+enum plait_status rt_bench_point(struct rt_bench *b, const struct rt_point *p, uint64_t limit_ns,
+                                 bool *late, struct rt_times *t);
 
 /* Collective: did a collective give up? */
 enum plait_status rt_bench_check(struct rt_bench *b);

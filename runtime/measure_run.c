@@ -325,22 +325,21 @@ static unsigned lead_of(const struct rt_bench *b)
 	return n > 64 ? 64 : 1 + (unsigned)n;
 }
 
-static bool enqueue(struct rt_bench *b, const struct rt_point *p)
+/* A shape's first call may choose, load and wait: not between the repeats. */
+static bool warm_step(struct rt_bench *b, const struct rt_point *p, unsigned repeat, unsigned l)
 {
-	/* a shape's first call may choose, load and wait: not between the repeats */
-	if (p->shape != RT_NONE)
-		for (unsigned l = 0; l < b->c->nlocal; l++) {
-			bool good = rt_enter(b->c, l);
+	return p->shape == RT_NONE || gemm(b, p->shape, p->rows, p->target, repeat, l);
+}
 
-			if (!good)
-				return false;
-			good = gemm(b, p->shape, p->rows, p->target, 0, l);
-			rt_leave(b->c);
-			if (!good) {
-				rt_blame(b->c, l);
-				return false;
-			}
-		}
+/* One repeat, to know how long it takes. */
+static bool enqueue_one(struct rt_bench *b, const struct rt_point *p)
+{
+	return for_each(b, warm_step, p, 0) && for_each(b, first_step, p, 0) &&
+	       for_each(b, second_step, p, 0);
+}
+
+static bool enqueue_all(struct rt_bench *b, const struct rt_point *p)
+{
 	if (!for_each(b, lead_step, p, lead_of(b)))
 		return false;
 	for (unsigned r = 0; r < RT_REPEATS; r++)
@@ -358,18 +357,27 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The median over the repeats of the time between two marks. */
+/* The time between two marks of a repeat; of what makes no sense 0. */
+static bool time_of(struct rt_bench *b, unsigned l, unsigned repeat, enum rt_mark from,
+                    enum rt_mark to, double *us)
+{
+	const struct rt_bench_local *x = &b->local[l];
+	float ms = 0;
+
+	if (!CU(b, event_elapsed, &ms, x->mark[repeat][from], x->mark[repeat][to]))
+		return false;
+	*us = ms > 0 && ms < 1e6f ? 1e3 * (double)ms : 0;
+	return true;
+}
+
+/* The median over the repeats. */
 static bool median(struct rt_bench *b, unsigned l, enum rt_mark from, enum rt_mark to, double *us)
 {
 	double v[RT_REPEATS - RT_WARM];
 
-	for (unsigned r = RT_WARM; r < RT_REPEATS; r++) {
-		float ms = 0;
-
-		if (!CU(b, event_elapsed, &ms, b->local[l].mark[r][from], b->local[l].mark[r][to]))
+	for (unsigned r = RT_WARM; r < RT_REPEATS; r++)
+		if (!time_of(b, l, r, from, to, &v[r - RT_WARM]))
 			return false;
-		v[r - RT_WARM] = ms > 0 && ms < 1e6f ? 1e3 * (double)ms : 0;
-	}
 	qsort(v, RT_REPEATS - RT_WARM, sizeof *v, by_value);
 	*us = v[(RT_REPEATS - RT_WARM) / 2];
 	return true;
@@ -380,7 +388,18 @@ static void keep_larger(double *to, double us)
 	*to = us > *to ? us : *to;
 }
 
-static bool read_local(struct rt_bench *b, const struct rt_point *p, unsigned l, struct rt_times *t)
+static bool read_one(struct rt_bench *b, const struct rt_point *p, unsigned l, struct rt_times *t)
+{
+	double us;
+
+	(void)p;
+	if (!time_of(b, l, 0, RT_BEGIN, RT_END, &us))
+		return false;
+	keep_larger(&t->both, us);
+	return true;
+}
+
+static bool read_all(struct rt_bench *b, const struct rt_point *p, unsigned l, struct rt_times *t)
 {
 	struct rt_times x = {0};
 
@@ -396,7 +415,10 @@ static bool read_local(struct rt_bench *b, const struct rt_point *p, unsigned l,
 
 /* Waits for every rank's stream, also after a failure: what was enqueued must have ended before memory
  * goes. */
-static bool finish(struct rt_bench *b, const struct rt_point *p, bool good, struct rt_times *t)
+typedef bool read_fn(struct rt_bench *b, const struct rt_point *p, unsigned l, struct rt_times *t);
+
+static bool finish(struct rt_bench *b, const struct rt_point *p, bool good, read_fn *read,
+                   struct rt_times *t)
 {
 	struct rt_error kept = b->c->error;
 
@@ -406,7 +428,7 @@ static bool finish(struct rt_bench *b, const struct rt_point *p, bool good, stru
 		rt_error_clear(&b->c->error);
 		entered = rt_enter(b->c, l);
 		if (!entered || !rt_wait(b->c, l, b->local[l].collective) ||
-		    !rt_wait(b->c, l, b->local[l].compute) || (good && !read_local(b, p, l, t))) {
+		    !rt_wait(b->c, l, b->local[l].compute) || (good && !read(b, p, l, t))) {
 			rt_blame(b->c, l);
 			if (good)
 				kept = b->c->error;
@@ -441,30 +463,46 @@ enum plait_status rt_bench_check(struct rt_bench *b)
 
 struct said { /* of a process */
 	struct rt_times t;
-	uint64_t elapsed_ns;
+	double elapsed_us;
 };
 
-enum plait_status rt_bench_point(struct rt_bench *b, const struct rt_point *p, uint64_t *elapsed_ns,
-                                 struct rt_times *t)
+/* Collective: what was enqueued (good: all of it) ends; the most of all ranks'. */
+static enum plait_status collect(struct rt_bench *b, const struct rt_point *p, bool good,
+                                 read_fn *read, struct said *most)
 {
 	struct said mine = {0}, all[CG_MAX_RANKS];
-	bool good;
 
-	good = enqueue(b, p);
-	finish(b, p, good, &mine.t);
-	mine.elapsed_ns = rt_now_ns() - b->start;
+	finish(b, p, good, read, &mine.t);
+	mine.elapsed_us = (double)(rt_now_ns() - b->start) * 1e-3;
 	if (rt_vote(b->c) != PLAIT_OK)
 		return b->c->error.status;
 	if (rt_gather(b->c, &mine, all, sizeof mine) != PLAIT_OK)
 		return b->c->error.status;
-	*t = (struct rt_times){0};
-	*elapsed_ns = 0;
+	*most = (struct said){0};
 	for (unsigned q = 0; q < b->c->processes; q++) {
-		keep_larger(&t->gemm, all[q].t.gemm);
-		keep_larger(&t->collective, all[q].t.collective);
-		keep_larger(&t->both, all[q].t.both);
-		if (all[q].elapsed_ns > *elapsed_ns)
-			*elapsed_ns = all[q].elapsed_ns;
+		keep_larger(&most->t.gemm, all[q].t.gemm);
+		keep_larger(&most->t.collective, all[q].t.collective);
+		keep_larger(&most->t.both, all[q].t.both);
+		keep_larger(&most->elapsed_us, all[q].elapsed_us);
 	}
 	return PLAIT_OK;
+}
+
+enum plait_status rt_bench_point(struct rt_bench *b, const struct rt_point *p, uint64_t limit_ns,
+                                 bool *late, struct rt_times *t)
+{
+	enum plait_status st;
+	struct said said;
+
+	*t = (struct rt_times){0};
+	st = collect(b, p, enqueue_one(b, p), read_one, &said);
+	if (st != PLAIT_OK)
+		return st;
+	*late = said.elapsed_us + (RT_REPEATS + 1) * said.t.both > (double)limit_ns * 1e-3;
+	if (*late)
+		return PLAIT_OK;
+	st = collect(b, p, enqueue_all(b, p), read_all, &said);
+	if (st == PLAIT_OK)
+		*t = said.t;
+	return st;
 }

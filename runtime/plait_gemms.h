@@ -70,7 +70,7 @@ struct plait_measure_options {
 	const char
 	        *gemm_version; /* of the engine's own, for the cache; NULL: results are not kept */
 	bool w_is_k_by_n;
-	unsigned limit_ms;     /* nothing new is begun later; 0: 900 */
+	unsigned limit_ms;     /* what would not end by then is not measured; 0: 900 */
 	const char *cache_dir; /* as plait_stage_options has it */
 	bool again;            /* measures although the cache has an answer */
 };

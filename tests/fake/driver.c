@@ -450,7 +450,8 @@ static cu_result mem_alloc(cu_address *a, size_t n)
 	MAY_FAIL_GIVING(mem_alloc, a);
 	if (!current())
 		return wrong("an allocation without a context");
-	*a = (cu_address)(uintptr_t)aligned_alloc(256, (n + 255) & ~(size_t)255); /* as drivers do */
+	*a = (cu_address)(uintptr_t)aligned_alloc(256,
+	                                          (n + 255) & ~(size_t)255); /* as drivers do */
 	memset((void *)(uintptr_t)*a, 0, n);
 	pthread_mutex_lock(&lock);
 	r = new_range();

@@ -32,8 +32,8 @@ struct fake {
 	bool lost[FAKE_DEVICES][FAKE_DEVICES];
 
 	/* what has been done with it */
-	atomic_int contexts, streams /* and events */, handles, reservations, mappings, allocations, bound, comms,
-	        modules;
+	atomic_int contexts, streams /* and events */, handles, reservations, mappings, allocations,
+	        bound, comms, modules;
 	atomic_int multicast_calls; /* of any kind */
 	atomic_int wrong;     /* calls that the real driver would refuse, or block in for ever */
 	char what_wrong[200]; /* of the first of them */
