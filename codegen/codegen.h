@@ -45,8 +45,10 @@ struct cg_target {
 	unsigned sm;
 	char suffix;      /* 'a', 'f' or 0 */
 	unsigned version; /* least .version times 10 that knows the target */
-	unsigned regs_per_sm, max_regs_per_thread, smem_per_cta, max_threads;
-	int spare_regs; /* fewer than estimated that ptxas makes do with, when it must */
+	unsigned regs_per_sm, max_regs_per_thread;
+	unsigned smem_per_cta, max_threads; /* bytes, with opt-in; of a CTA */
+	int spare_regs; /* registers of a thread by which ptxas stays below the estimate, when it
+	                   must; negative: it needs more (regs.c) */
 };
 const struct cg_target *cg_target_by_name(const char *s); /* NULL: unknown */
 /* The newest that a GPU of this compute capability (times 10) runs, without a suffix; NULL: none. */
@@ -82,13 +84,13 @@ struct cg_plan {
 	unsigned tp;
 	const struct cg_target *target;
 	int64_t cols;     /* hidden */
-	unsigned elems;   /* elements of one vector access of the communicated operand: 8, 4 or 2 */
+	unsigned elems;   /* of a vector of the row: 8, 4 or 2 (rowprog.h) */
 	unsigned threads; /* block size, a multiple of 32 */
 	unsigned teams;   /* of threads in a block, each with rows of its own; 1 but for p2p-bulk */
 	unsigned row_threads; /* of a team: threads / teams, a multiple of 32 */
 	unsigned vecs;        /* vectors a thread holds of a row */
 	unsigned in_flight;   /* rows in flight per CTA (slots of the unrolled loop) */
-	unsigned stages;      /* row reductions in sequence, + 1 */
+	unsigned stages;      /* levels that end in a row reduction, + 1 */
 	unsigned smem;        /* bytes of static shared memory */
 	unsigned dynamic;     /* of dynamic shared memory, which a launch has to ask for */
 	unsigned ring_stages,
@@ -104,10 +106,10 @@ struct cg_plan {
 	unsigned park_words;      /* and of single words */
 	unsigned ahead;           /* wide: vectors whose loads are issued ahead */
 	bool own_rows;            /* the row domain: own rows, or all rows (nothing sharded) */
-	bool communicates;        /* has barriers */
+	bool communicates;        /* has a workspace, and waits for other ranks */
 	uint64_t bytes_in_flight; /* in-switch (or peer) loads outstanding per CTA */
 	unsigned est_regs;        /* estimate the shape was chosen with */
-	bool keep_weights;        /* there are registers for them */
+	bool keep_weights;        /* weights are loaded once, into registers */
 	unsigned sum_ranks;  /* ranks whose addends are in registers at once; 0: the switch sums, or
 	                       nobody */
 	uint32_t xchg_row;   /* bytes of a row that one rank pushes; 0: no exchange buffer */

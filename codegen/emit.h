@@ -1,7 +1,8 @@
 /*
- * What the emitters share (internal to codegen/).  One file each: loop.c the software pipeline,
- * access.c loads and stores, value.c evaluation, lower_op.c elementwise operations, reduce.c
- * reductions, barrier.c the protocol.
+ * What the planner and the emitters share (internal to codegen/); doc/codegen.md says what each file
+ * does.  Emitters append PTX to e->f and allocate from e->a (out of memory: its owner's longjmp);
+ * those that are bool return false when a template did not expand, with a diagnostic in e->d.  An
+ * operand of kind PTX_NONE is one that is not there.
  */
 #pragma once
 #include "codegen/codegen.h"
@@ -28,7 +29,7 @@ struct cg_row {                /* a row's number among all T, and byte offsets m
 	struct ptx_opnd offset[CG_MAX_ROW_OFFSETS];
 };
 
-struct cg_thread_offset { /* tid / lanes * step, as u64 */
+struct cg_thread_offset { /* tid / lanes * step, bytes, as u64 */
 	uint64_t step;
 	unsigned lanes;
 	struct ptx_opnd at;
@@ -126,24 +127,29 @@ const struct cg_protocol_ops *cg_ops(const struct cg_plan *p);
 bool cg_protocol_choose(struct cg_plan *p, const struct cg_rowprog *rp, const struct cg_options *o,
                         struct arena *a, struct diags *d);
 
-/* plan.c */
+/* plan.c.  The shape and all that follows from it; false with E8xx where there is none.  `why` is in
+ * the arena. */
 bool cg_plan_make(struct cg_plan *p, const struct cg_rowprog *rp, const struct cg_options *o,
                   struct arena *a, struct diags *d);
 
 /* abi.c */
-unsigned cg_param_align(
-        const struct ir_param *q); /* bytes the base and each row are aligned to, at most 16 */
+/* Bytes that the base and each row are aligned to, at most 16. */
+unsigned cg_param_align(const struct ir_param *q);
+/* Elements from row to row. */
 int64_t cg_param_ld(const struct ir_param *q);
+/* Fills k's param and arg (in the arena) from its plan. */
 void cg_abi_make(struct cg_kernel *k, const struct cg_rowprog *rp, struct arena *a);
-struct ptx_opnd cg_arg_load(struct cg_emit *e, enum cg_arg_kind kind,
-                            unsigned param); /* ld.param; addresses are .global */
+/* ld.param of an argument (u32, or an address in .global); PTX_NONE: the kernel has none. */
+struct ptx_opnd cg_arg_load(struct cg_emit *e, enum cg_arg_kind kind, unsigned param);
 /* The same of rank `rank` of an array of addresses. */
 struct ptx_opnd cg_arg_peer(struct cg_emit *e, enum cg_arg_kind kind, unsigned param,
                             unsigned rank);
 /* Of the rank that the register `rank` names, below tp. */
 struct ptx_opnd cg_arg_peer_of(struct cg_emit *e, enum cg_arg_kind kind, unsigned param,
                                struct ptx_opnd rank);
+/* The hash of cg_kernel.contract, from plan, parameters and row program. */
 uint64_t cg_contract(const struct cg_kernel *k, const struct cg_rowprog *rp);
+/* A PTX identifier of a name of the spec, in the arena. */
 const char *cg_symbol(struct arena *a, const char *prefix, const char *name, const char *suffix);
 
 /* Of a wide row: is the load no slot's, but made where it is needed? */
@@ -226,13 +232,13 @@ struct ptx_opnd cg_bits_to_f32(struct cg_emit *e,
 /* lower_op.c */
 struct ptx_opnd cg_lower(struct cg_emit *e, const struct ir_value *v, const struct ptx_opnd *s);
 
-/* reduce.c */
-unsigned
-cg_reduce_buffer(unsigned n,
-                 unsigned warps); /* bytes of one of the two shared buffers: a power of two */
+/* reduce.c.  In each level: begin, every pair of elements, groups, rows (of wide rows begin_vec and
+ * groups_vec for each vector). */
+/* Bytes of one of the two shared buffers for n row reductions: a power of two. */
+unsigned cg_reduce_buffer(unsigned n, unsigned warps);
 void cg_reduce_setup(struct cg_emit *e);
 void cg_reduce_begin(struct cg_emit *e, unsigned level);
-void cg_reduce_begin_vec(struct cg_emit *e, unsigned level, unsigned vec); /* wide rows */
+void cg_reduce_begin_vec(struct cg_emit *e, unsigned level, unsigned vec);
 void cg_reduce_groups_vec(struct cg_emit *e, unsigned level, unsigned vec);
 void cg_reduce_pair(struct cg_emit *e, unsigned level, unsigned vec, unsigned pair);
 void cg_reduce_groups(struct cg_emit *e, unsigned level);
@@ -289,7 +295,8 @@ bool cg_barrier_entry(struct cg_emit *e,
                       struct ptx_opnd leave); /* jumps to `leave` when the workspace is dead */
 bool cg_barrier_exit(struct cg_emit *e);
 
-/* proto_p2p.c, proto_push.c, proto_bulk.c */
+/* proto_p2p.c, proto_push.c and push_poll.c, proto_bulk.c: the functions of cg_protocol_ops, which says
+ * what each does */
 bool cg_p2p_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd leave);
 void cg_p2p_vector(struct cg_emit *e, struct cg_value *v, unsigned vec); /* wide rows */
 bool cg_push_entry(struct cg_emit *e, struct ptx_opnd leave);
@@ -297,6 +304,7 @@ bool cg_push_consume(struct cg_emit *e, const struct cg_slot *s, struct ptx_opnd
 bool cg_push_exit(struct cg_emit *e);
 bool cg_bulk_check(const struct cg_rowprog *rp, const struct cg_plan *p, struct arena *a,
                    struct diags *d);
+/* Do the plan's teams have room for a ring worth having? */
 bool cg_bulk_fits(const struct cg_plan *p, const struct cg_rowprog *rp);
 bool cg_bulk_plan(struct cg_plan *p, const struct cg_rowprog *rp, struct diags *d);
 bool cg_bulk_entry(struct cg_emit *e, struct ptx_opnd leave);

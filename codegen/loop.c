@@ -246,7 +246,7 @@ static void before_stores(struct cg_emit *e, unsigned level)
 			most = shared_loads(e, v->ir->param);
 	}
 	if (most == 3)
-		ptx_bar_sync(e->f, ptx_imm(0));
+		cg_row_sync(e);
 	else if (most == 2)
 		ptx_bar_warp(e->f, ptx_imm(0xffffffff));
 }
@@ -303,7 +303,7 @@ static void load_before_stores(struct cg_emit *e)
 	for (unsigned i = 0; i < e->rp->nval; i++)
 		any |= cg_shared_inout(e->rp, &e->rp->val[i]);
 	if (any)
-		ptx_bar_sync(e->f, ptx_imm(0));
+		cg_row_sync(e); /* teams have rows of their own, and not equally many */
 }
 
 /* The CTA's last rows are on their way: the next kernel's CTAs may come. */

@@ -1,12 +1,12 @@
 /*
- * What the command line names: targets, memory orders, protocols.
+ * What the command line names: targets, memory orders, dependent launch, protocols.
  */
 #include "codegen/codegen.h"
 #include <string.h>
 
 /* clang-format off */
 static const struct cg_target targets[] = {
-	/* name      sm  suffix version regs  per thread smem     threads, spare: of an SM, a thread, a CTA, a CTA */
+	/*          suffix, .version x 10; registers of an SM, at most of a thread; of a CTA: bytes of shared memory, threads; spare_regs */
 	{"sm_80",   80,  0,   70, 65536, 255, 166912, 1024, 4},
 	{"sm_86",   86,  0,   71, 65536, 255, 101376, 1024, 4},
 	{"sm_89",   89,  0,   78, 65536, 255, 101376, 1024, 4},

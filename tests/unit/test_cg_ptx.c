@@ -93,6 +93,53 @@ static void loads_are_issued_right_before_the_barrier(void **state)
 	                           "B");
 }
 
+/* Is instruction `at` in a loop? */
+static bool in_loop(const struct ptx_fn *f, uint32_t at)
+{
+	for (uint32_t i = at; i < f->ninsn; i++) {
+		const struct ptx_insn *in = &f->insn[i];
+
+		if (in->op == PTX_bra && f->label[in->o[0].reg[0]].at <= at)
+			return true;
+	}
+	return false;
+}
+
+/* One of them may have a row less: a barrier of the whole CTA would wait for it in vain.  Elements
+ * that several threads load and one stores anew need a barrier in each row. */
+static void teams_meet_among_themselves_in_the_loop_over_rows(void **state)
+{
+	static const char spec[] = "const hidden = 1024;\n"
+	                           "kernel scaled(x: bf16[T, hidden] partial, inout s: f32[T, 1] "
+	                           "carried) -> y: bf16[T, "
+	                           "hidden]\n"
+	                           "{ out y = all_reduce(x) * s; out s = s * 0.5; }\n"
+	                           "kernel grouped(x: bf16[T, hidden] partial, inout s: f32[T, 16] "
+	                           "carried) -> y: bf16[T, "
+	                           "hidden]\n"
+	                           "{ out y = all_reduce(x) * expand(s, 64); out s = s * 0.5; }\n";
+	static const char *const kernels[] = {"scaled", "grouped"};
+	struct cg_fixture *f = *state;
+	struct cg_options o = cg_defaults(f, "sm_90");
+
+	o.tp = 2;
+	o.protocol = CG_P2P_BULK;
+	for (unsigned n = 0; n < 2; n++) {
+		const struct cg_kernel *k = world_kernel(f, spec, kernels[n], 0, &o);
+		const struct ptx_fn *fn = k->module->fn;
+		unsigned own = 0;
+
+		assert_true(k->plan.teams > 1);
+		for (uint32_t i = 0; i < fn->ninsn; i++) {
+			own += fn->insn[i].op == PTX_bar_syncn;
+			if (fn->insn[i].op == PTX_bar_sync && in_loop(fn, i))
+				fail_msg("all teams of '%s' meet in the loop", kernels[n]);
+		}
+		assert_true(own >=
+		            3); /* before stores, behind the part of a row, at the row's end */
+	}
+}
+
 static void a_kernel_that_does_not_communicate_runs_everywhere(void **state)
 {
 	static const char spec[] =
@@ -365,6 +412,7 @@ int main(void)
 	        TEST(rows_move_in_16_byte_accesses),
 	        TEST(every_row_is_loaded_and_stored_once),
 	        TEST(loads_are_issued_right_before_the_barrier),
+	        TEST(teams_meet_among_themselves_in_the_loop_over_rows),
 	        TEST(a_kernel_that_does_not_communicate_runs_everywhere),
 	        TEST(at_one_rank_every_kernel_is_local),
 	        TEST(the_least_target_that_holds_what_is_used_is_named),
