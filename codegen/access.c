@@ -527,6 +527,22 @@ static bool stores_all(const struct cg_emit *e, const struct cg_value *v)
 	return v->ir->op == IR_OP_STORE_ALL && e->ops->gathers != CG_ARG_UC;
 }
 
+/*
+ * A replicated parameter in place, through the switch: what was loaded by one address is
+ * overwritten by another, which only an alias fence between them orders; order hw leans on the
+ * data's dependence.
+ */
+static void alias_in_place(struct cg_emit *e, const struct cg_value *v)
+{
+	if (!stores_all(e, v) || e->ops->gathers != CG_ARG_MC || e->p->order == CG_HW)
+		return;
+	for (unsigned i = 0; i < e->rp->nval; i++)
+		if (e->rp->val[i].ir->op == IR_OP_LOAD && e->rp->val[i].ir->param == v->ir->param) {
+			ptx_fence_alias(e->f);
+			return;
+		}
+}
+
 void cg_store_vec(struct cg_emit *e, struct cg_value *v, unsigned vec)
 {
 	struct cg_value *src = cg_value_of(v->ir->src[0]), as = store_as(e, v);
@@ -541,6 +557,7 @@ void cg_store_vec(struct cg_emit *e, struct cg_value *v, unsigned vec)
 		e->ops->stage(e, v, &sh, as.ratio, vec, reg);
 		return;
 	}
+	alias_in_place(e, v);
 	n = targets(e, v->ir->param, all, addr);
 	for (unsigned k = 0; k < n; k++)
 		addr[k] = cg_vector_at(e, &sh, addr[k], vec);
@@ -563,6 +580,7 @@ void cg_store_row(struct cg_emit *e, struct cg_value *v)
 
 	cg_at(e, v);
 	gather_regs(e, &sh, src, 0, &reg);
+	alias_in_place(e, v);
 	n = targets(e, v->ir->param, all, addr);
 	ptx_guard(e->f, e->tid0, false);
 	for (unsigned k = 0; k < n; k++)

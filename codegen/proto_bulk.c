@@ -558,6 +558,17 @@ static void other_staging(struct cg_emit *e)
 	ptx_put_selp(f, PTX_T_b32, b->out, second, first, at_first);
 }
 
+/* What the row has read by plain loads is overwritten by the copies: a replicated residual. */
+static bool overwrites(const struct cg_rowprog *rp)
+{
+	for (unsigned i = 0; i < rp->nval; i++)
+		for (unsigned k = 0; k < rp->nval && staged(rp, &rp->val[i]); k++)
+			if (rp->val[k].ir->op == IR_OP_LOAD &&
+			    rp->val[k].ir->param == rp->val[i].ir->param)
+				return true;
+	return false;
+}
+
 /* Writers fence, meet, and the issuing threads send. */
 bool cg_bulk_row_end(struct cg_emit *e)
 {
@@ -568,7 +579,10 @@ bool cg_bulk_row_end(struct cg_emit *e)
 	if (!b->staging)
 		return true;
 	ptx_comment(f, "results");
-	ptx_fence_async_shared(f);
+	if (overwrites(e->rp))
+		ptx_fence_async(f);
+	else
+		ptx_fence_async_shared(f);
 	cg_row_sync(e);
 	skip = not_issuers(e, "sent");
 	send(e);
