@@ -93,7 +93,8 @@ static void scale(const struct comm_row *c, const struct row *from, const struct
 
 	loads(c->kind, c->path, c->tp, &l0, &s0);
 	loads(c->kind, c->path, tp, &l1, &s1);
-	link = most * l0 / l1 * to->link_gbs / from->link_gbs;
+	/* (one rank has nothing on its link) */
+	link = most * (l1 > 0 ? l0 / l1 : 1) * to->link_gbs / from->link_gbs;
 	/* below the most of the table the SMs bind; there a faster link changes nothing */
 	sm = c->gbs < 0.97 * most ? c->gbs * s0 / s1 : link;
 	if (c->kind == PLAIN || c->ctas == 0 || c->kind == PUSH)

@@ -107,6 +107,8 @@ static double op_finish(struct pl_search *s, const struct place *at, uint32_t ha
 	unsigned n;
 
 	*leave = 0;
+	if (at->op->kind == PL_WORK && !(at->op->flops > 0) && !(at->op->bytes > 0))
+		return t; /* nothing is enqueued */
 	t += m->launch_us;
 	if (at->op->kind != PL_GEMM && at->op->kind != PL_GROUPED)
 		return pl_fluid_finish(m, fluid_of(s, at, half), t, until, ctas);

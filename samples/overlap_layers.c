@@ -184,7 +184,7 @@ static enum plait_status calibrate(struct app *a, struct plait_machine *m)
 {
 	struct plait_measure_options o = PLAIT_MEASURE_OPTIONS_INIT;
 
-	if (a->shared)
+	if (a->info.size < 2) /* there is nothing beside GEMMs */
 		return PLAIT_OK;
 	o.gemms = a->gemms;
 	a->calibration = (struct plait_measured)PLAIT_MEASURED_INIT;

@@ -42,6 +42,71 @@ static const plait_plan *plan_of(plait_planner *p, int64_t tokens)
 	return plan;
 }
 
+/* Of one rank, too, whose collectives carry nothing. */
+static void every_machine_of_the_database_can_be_handed_back(void **state)
+{
+	static const char *const name[] = {"h100", "h200", "b200", "a100"};
+	struct plait_planner_options o = PLAIT_PLANNER_OPTIONS_INIT;
+	char *text = read_sample("llama3-8b", &o.text_len);
+
+	(void)state;
+	o.text = text;
+	for (unsigned i = 0; i < 2 * 4 * 8; i++) {
+		struct plait_machine m = PLAIT_MACHINE_INIT;
+		plait_planner *p;
+
+		o.tp = 1 + i % 8;
+		if (32 % o.tp)
+			continue;
+		assert_int_equal(plait_machine_get(name[i / 16], o.tp, i / 8 % 2, &m), PLAIT_OK);
+		o.machine = &m;
+		if (plait_planner_make(&o, &p) != PLAIT_OK)
+			fail_msg("%s, tp %u: %s", name[i / 16], o.tp, plait_planner_diagnostics(p));
+		plait_planner_free(p);
+	}
+	free(text);
+}
+
+/* An operation that does nothing takes no launch. */
+static void an_opaque_node_without_work_takes_no_time(void **state)
+{
+	static const char *const spec[] = {"",
+	                                   "    b = opaque nothing(y) -> bf16[T, 4096] replicated "
+	                                   "cost work(flops = 0, bytes = 0);\n",
+	                                   "    b = opaque something(y) -> bf16[T, 4096] "
+	                                   "replicated cost work(flops = 0, bytes = 1);\n"};
+	double us[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct plait_planner_options o = PLAIT_PLANNER_OPTIONS_INIT;
+		struct plait_plan_info info = PLAIT_PLAN_INFO_INIT;
+		char text[1000];
+		plait_planner *p;
+
+		snprintf(text, sizeof text,
+		         "kernel sum(x: bf16[T, 4096] partial) -> y: bf16[T, 4096] replicated\n"
+		         "{\n    out y = all_reduce(x);\n}\n"
+		         "model m {\n    input y: bf16[T, 4096] replicated;\n"
+		         "    weight w: bf16[4096, 4096] rows;\n"
+		         "    weight v: bf16[4096, 4096] columns;\n%s"
+		         "    c = gemm(%s, v);\n    x = gemm(c, w);\n    z = sum(x);\n"
+		         "    output z;\n}\n",
+		         spec[i], i ? "b" : "y");
+		o.text = text;
+		o.text_len = strlen(text);
+		o.tp = 2;
+		o.gpu = "h200";
+		if (plait_planner_make(&o, &p) != PLAIT_OK)
+			fail_msg("%s", plait_planner_diagnostics(p));
+		plait_plan_get(plan_of(p, 256), &info);
+		us[i] = info.us;
+		plait_planner_free(p);
+	}
+	assert_true(us[1] <= us[0] && us[1] >= us[0]);
+	assert_true(us[2] > us[0] + 1);
+}
+
 static void a_plan_is_read_stage_by_stage(void **state)
 {
 	plait_planner *p = planner_of("llama3-70b", 8, "h100");
@@ -392,6 +457,8 @@ static void a_part_has_its_requests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(every_machine_of_the_database_can_be_handed_back),
+	        cmocka_unit_test(an_opaque_node_without_work_takes_no_time),
 	        cmocka_unit_test(a_plan_is_read_stage_by_stage),
 	        cmocka_unit_test(ranks_have_equal_texts_and_hashes),
 	        cmocka_unit_test(a_machine_may_be_measured),
