@@ -4,11 +4,12 @@
  * seed and the run that replays it, and its input is kept.  With clang's engine link the target
  * alone: clang -fsanitize=fuzzer,address.
  *
- *	fuzz_TARGET [--runs N] [--seed S] [--only K] FILE...
+ *	fuzz_TARGET [--runs N] [--seed S] [--only K] FILE|FOLDER...
  *
  * --only: run K alone, in this process.
  */
 #include "tests/fuzz/fuzz.h"
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,31 @@ static bool load(struct corpus *c, const char *path)
 	fclose(f);
 	c->n++;
 	return true;
+}
+
+static int visible(const struct dirent *e)
+{
+	return e->d_name[0] != '.';
+}
+
+/* A file; or a folder's files, by name. */
+static bool load_all(struct corpus *c, const char *path)
+{
+	struct dirent **e;
+	int n = scandir(path, &e, visible, alphasort);
+	bool good = true;
+
+	if (n < 0)
+		return load(c, path);
+	for (int i = 0; i < n; i++) {
+		char name[4096];
+
+		snprintf(name, sizeof name, "%s/%s", path, e[i]->d_name);
+		good = good && load(c, name);
+		free(e[i]);
+	}
+	free(e);
+	return good;
 }
 
 /* Replaces `cut` bytes at `at` by n bytes of p. */
@@ -224,7 +250,7 @@ int main(int argc, char **argv)
 
 		if (option && i + 1 < argc)
 			*option = strtoull(argv[++i], NULL, 10);
-		else if (!load(&c, argv[i]))
+		else if (!load_all(&c, argv[i]))
 			return 2;
 	}
 	if (c.n == 0) {
