@@ -256,17 +256,25 @@ static enum ptx_class class_of(enum ptx_type t)
 	return ptx_type_info[t].cls;
 }
 
+/* A register to load into; zero where the thread may never do so. */
+static struct ptx_opnd load_reg(struct cg_emit *e, enum ptx_type t, bool never)
+{
+	struct ptx_opnd r = ptx_reg(e->f, class_of(t));
+
+	if (never)
+		ptx_put_mov(e->f, t, r, t == PTX_T_f32 ? ptx_f32(0.0f) : ptx_imm(0));
+	return r;
+}
+
 void cg_addend_regs(struct cg_emit *e, const struct cg_value *v, unsigned n, struct ptx_opnd *reg)
 {
 	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
 	enum ptx_type t = cg_shape_type(&sh);
 	unsigned vecs = cg_vecs_of(e, v);
 
-	for (unsigned k = 0; k < n * vecs * sh.regs; k++) {
-		reg[k] = ptx_reg(e->f, class_of(t));
-		if (v->home == CG_HOME_ELEM && cg_partial(e, k / sh.regs % vecs))
-			ptx_put_mov(e->f, t, reg[k], t == PTX_T_f32 ? ptx_f32(0.0f) : ptx_imm(0));
-	}
+	for (unsigned k = 0; k < n * vecs * sh.regs; k++)
+		reg[k] = load_reg(e, t,
+		                  v->home == CG_HOME_ELEM && cg_partial(e, k / sh.regs % vecs));
 }
 
 void cg_slot_init(struct cg_emit *e, struct cg_slot *s)
@@ -354,14 +362,10 @@ static void load_at(struct cg_emit *e, const struct cg_value *v, enum cg_from fr
                     struct ptx_opnd addr, unsigned vec, struct ptx_opnd *reg)
 {
 	struct cg_shape sh = cg_shape_of(e, v, v->ir->param);
-	enum ptx_type t = cg_shape_type(&sh);
 	struct ptx_opnd at = cg_vector_at(e, &sh, addr, vec);
 
-	for (unsigned k = 0; k < sh.regs; k++) {
-		reg[k] = ptx_reg(e->f, class_of(t));
-		if (cg_partial(e, vec))
-			ptx_put_mov(e->f, t, reg[k], t == PTX_T_f32 ? ptx_f32(0.0f) : ptx_imm(0));
-	}
+	for (unsigned k = 0; k < sh.regs; k++)
+		reg[k] = load_reg(e, cg_shape_type(&sh), cg_partial(e, vec));
 	if (cg_partial(e, vec))
 		ptx_guard(e->f, e->live, false);
 	load_vec(e, &sh, from, at, reg);
@@ -410,12 +414,8 @@ static void load_weight(struct cg_emit *e, const struct cg_value *v, unsigned ve
 	addr = e->uc[v->ir->param];
 	if (l.step)
 		addr = ptx_add(e->f, PTX_T_s64, thread_offset(e, l.step, l.lanes), addr);
-	for (unsigned k = 0; k < sh.regs; k++) {
-		reg[k] = ptx_reg(e->f, class_of(cg_shape_type(&sh)));
-		if (cg_partial(e, vec))
-			ptx_put_mov(e->f, cg_shape_type(&sh), reg[k],
-			            cg_shape_type(&sh) == PTX_T_f32 ? ptx_f32(0.0f) : ptx_imm(0));
-	}
+	for (unsigned k = 0; k < sh.regs; k++)
+		reg[k] = load_reg(e, cg_shape_type(&sh), cg_partial(e, vec));
 	addr = cg_vector_at(e, &sh, addr, vec);
 	cg_guard_vec(e, 1, vec);
 	load_vec(e, &sh, PLAIN, addr, reg);
@@ -441,8 +441,7 @@ void cg_keep_weights(struct cg_emit *e)
 void cg_load_weight(struct cg_emit *e, struct cg_value *v, unsigned vec)
 {
 	unsigned each = cg_shape_of(e, v, v->ir->param).regs;
-	struct ptx_opnd *reg = v->half ? &v->w[vec * (v->n > 1 ? v->n / 2 : 1)] : &v->f[vec * v->n],
-	                *kept = e->kept[v - e->rp->val];
+	struct ptx_opnd *reg = cg_value_vec(v, vec), *kept = e->kept[v - e->rp->val];
 
 	if (!kept)
 		load_weight(e, v, vec, reg);
@@ -490,16 +489,12 @@ static void gather_regs(struct cg_emit *e, const struct cg_shape *s, struct cg_v
 		if (s->size == 4) {
 			unsigned ratio = src->ratio;
 
-			reg[i] = cg_get(e, src, vec, i * ratio);
-			if (reg[i].kind == PTX_IMM)
-				reg[i] = ptx_mov(e->f, PTX_T_f32, reg[i]);
+			reg[i] = cg_in_register(e, cg_get(e, src, vec, i * ratio));
 		} else if (s->n > 1) {
 			reg[i] = cg_get_pair(e, src, s->dtype, vec, i);
 		} else {
-			struct ptx_opnd x = cg_get(e, src, vec, 0), half[2];
+			struct ptx_opnd x = cg_in_register(e, cg_get(e, src, vec, 0)), half[2];
 
-			if (x.kind == PTX_IMM)
-				x = ptx_mov(e->f, PTX_T_f32, x);
 			half[0] = ptx_reg(e->f, PTX_C_B16);
 			half[1] = ptx_reg(e->f, PTX_C_B16);
 			ptx_put_mov(

@@ -86,8 +86,9 @@ static void begin(struct cg_emit *e, struct barrier *b, unsigned phase)
 	b->stop = ptx_reg(f, PTX_C_PRED);
 }
 
-/* Without a kernel boundary on the path from a write through one address to the read through the other, as with
- * programmatic dependent launch, the alias fence has to do its work; order hw leans on the hardware. */
+/* Without a kernel boundary on the path from a write through one address to the read through the
+ * other, as with programmatic dependent launch, the alias fence has to do its work; order hw leans
+ * on the hardware. */
 void cg_alias_fence(struct cg_emit *e)
 {
 	bool multicast = cg_protocol_info[e->p->protocol].memory == CG_SYM_MULTICAST;

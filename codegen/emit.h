@@ -226,8 +226,12 @@ void cg_eval_pair(struct cg_emit *e, unsigned level, unsigned vec, unsigned pair
 void cg_forget(struct cg_emit *e, unsigned level);       /* drops what later levels do not read */
 void cg_at(struct cg_emit *e, const struct cg_value *v); /* .loc of what follows */
 
-struct ptx_opnd cg_bits_to_f32(struct cg_emit *e,
-                               struct ptx_opnd word); /* a move between the kinds of registers */
+/* A move between the kinds of registers. */
+struct ptx_opnd cg_bits_to_f32(struct cg_emit *e, struct ptx_opnd word);
+/* An f32 immediate moved into a register; anything else as it is. */
+struct ptx_opnd cg_in_register(struct cg_emit *e, struct ptx_opnd x);
+/* f32 that holds a value of the narrower dtype. */
+struct ptx_opnd cg_rounded(struct cg_emit *e, unsigned dtype, struct ptx_opnd x);
 
 /* lower_op.c */
 struct ptx_opnd cg_lower(struct cg_emit *e, const struct ir_value *v, const struct ptx_opnd *s);

@@ -72,13 +72,6 @@ static double time_at(struct around a, double bytes, unsigned *ctas)
 	return a.below->us + w * (a.above->us - a.below->us);
 }
 
-static bool suits(const struct cg_case *c, enum cg_protocol p, int rows)
-{
-	enum cg_rows r = cg_protocol_info[p].rows;
-
-	return (c->can >> p & 1) && (rows < 0 || r == CG_ROWS_ANY || (int)r == rows);
-}
-
 struct cg_choice cg_measured(const struct cg_case *c, uint64_t T, int rows)
 {
 	const struct cg_table *t = c->table;
@@ -96,16 +89,13 @@ struct cg_choice cg_measured(const struct cg_case *c, uint64_t T, int rows)
 		double us;
 
 		/* a protocol that was not measured to the end was cut off there */
-		if (!suits(c, p, rows) || (!a.below && !a.above) ||
+		if (!(c->can >> p & 1) || !cg_has_form(p, rows) || (!a.below && !a.above) ||
 		    (!a.above && a.below->T < last_rows(t, row)))
 			continue;
 		us = time_at(a, bytes, &ctas);
 		if (us < best.us)
 			best = (struct cg_choice){.protocol = p,
-			                          .rows = cg_protocol_info[p].rows == CG_ROWS_ANY &&
-			                                                  rows >= 0
-			                                          ? (enum ir_rows)rows
-			                                          : cg_protocol_rows(p),
+			                          .rows = cg_form_of(p, rows),
 			                          .ctas = ctas,
 			                          .us = us,
 			                          .source = t->note};

@@ -97,7 +97,7 @@ void cg_offer_remark(const struct cg_offer *x, uint64_t T, struct span at, struc
                      struct diags *d)
 {
 	const struct cg_case *c = &x->which;
-	unsigned long long rows = T ? T : 16384;
+	unsigned long long rows = T ? T : CG_MANY_ROWS;
 	const char *when =
 	        T ? arena_printf(a, "at T = %llu", rows) : "for many rows (no T was given)";
 

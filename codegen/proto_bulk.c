@@ -53,34 +53,33 @@ static bool ringed(const struct cg_value *v)
 	return v->ir->op == IR_OP_LOAD_SUM && v->used;
 }
 
-/* Bytes of a row in one rank's part of a stage, and in the staging buffer. */
-static uint32_t ring_row(const struct cg_rowprog *rp)
+/* Bytes of the values before `end` in one rank's part of a stage, or of the results in the staging
+ * buffer; what fits nowhere is cut, so that sums of some do not overflow. */
+static uint32_t bytes_before(const struct cg_rowprog *rp, const struct cg_value *end, bool results)
 {
+	const uint64_t most = UINT32_MAX / 64;
 	uint64_t n = 0;
 
-	for (unsigned i = 0; i < rp->nval; i++)
-		n += ringed(&rp->val[i]) ? row_bytes(rp, rp->val[i].ir) : 0;
-	return n < UINT32_MAX / 64 ? (uint32_t)n : UINT32_MAX / 64;
+	for (const struct cg_value *v = rp->val; v < end; v++)
+		if (results ? staged(rp, v) : ringed(v))
+			n += row_bytes(rp, v->ir);
+	return (uint32_t)(n < most ? n : most);
+}
+
+static uint32_t ring_row(const struct cg_rowprog *rp)
+{
+	return bytes_before(rp, rp->val + rp->nval, false);
 }
 
 static uint32_t staging_row(const struct cg_rowprog *rp)
 {
-	uint64_t n = 0;
-
-	for (unsigned i = 0; i < rp->nval; i++)
-		n += staged(rp, &rp->val[i]) ? row_bytes(rp, rp->val[i].ir) : 0;
-	return n < UINT32_MAX / 64 ? (uint32_t)n : UINT32_MAX / 64;
+	return bytes_before(rp, rp->val + rp->nval, true);
 }
 
 /* Bytes that precede the value in such a row. */
 static uint32_t offset_in(const struct cg_rowprog *rp, const struct cg_value *v)
 {
-	uint64_t n = 0;
-
-	for (const struct cg_value *u = rp->val; u < v; u++)
-		if (v->ir->op == IR_OP_LOAD_SUM ? ringed(u) : staged(rp, u))
-			n += row_bytes(rp, u->ir);
-	return (uint32_t)n;
+	return bytes_before(rp, v, v->ir->op != IR_OP_LOAD_SUM);
 }
 
 bool cg_bulk_check(const struct cg_rowprog *rp, const struct cg_plan *p, struct arena *a,
@@ -140,8 +139,8 @@ bool cg_bulk_plan(struct cg_plan *p, const struct cg_rowprog *rp, struct diags *
 	if (out > most || (row && row > most - out)) {
 		diag_at(d, DIAG_ERROR, DIAG_CG_WIDE, rp->func->at,
 		        "protocol 'p2p-bulk' cannot do '%s': %u bytes of a row and %u of results "
-		        "do not "
-		        "fit into the %u bytes of shared memory of %s",
+		        "do "
+		        "not fit into the %u bytes of shared memory of %s",
 		        rp->func->name, row, out, most, p->target->name);
 		diag_note(d, (struct span){0, 0}, "use --protocol p2p-twoshot");
 		return false;

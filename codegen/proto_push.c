@@ -233,9 +233,9 @@ static bool judge_state(struct cg_emit *e, struct cg_push *p)
 }
 
 /*
- * The threads that will store the header, while another warp judges.  The header is what orders this launch's past, the words
- * that the launch before cleared, before a peer's later launches: the thread that stores it has fenced before, those that read
- * it fence after.
+ * The threads that will store the header, while another warp judges.  The header is what orders this
+ * launch's past, the words that the launch before cleared, before a peer's later launches: the
+ * thread that stores it has fenced before; the load that reads it acquires (push_poll.c).
  */
 static bool fence_before_header(struct cg_emit *e)
 {

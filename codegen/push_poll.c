@@ -68,10 +68,13 @@ static struct ptx_opnd missing_rank(struct cg_emit *e, const struct poll *q)
 	return ptx_selp(e->f, PTX_T_u32, next, peer, behind);
 }
 
-/* Beside the CTA's first words: lane i of warp 0 also looks at the header of source i, so that ranks that launched something
- * else are found, and not waited out.  Order: an acquire pattern, of one load; with the source's push_release.ptxt all that its
- * launches before did, its clearing of the third that this rank pushes into in the next launch above all, happens before what
- * follows this kernel in stream order.  Order hw leans on what the hardware does at a kernel's end. */
+/*
+ * Beside the CTA's first words: lane i of warp 0 also looks at the header of source i, so that ranks
+ * that launched something else are found, and not waited out.  Order: an acquire pattern, of one
+ * load; with the source's push_release.ptxt all that its launches before did, its clearing of the
+ * third that this rank pushes into in the next launch above all, happens before what follows this
+ * kernel in stream order.  Order hw leans on what the hardware does at a kernel's end.
+ */
 struct header {
 	struct ptx_opnd at, source;  /* b64, b32 */
 	struct ptx_opnd number, tag; /* b32: as seen */

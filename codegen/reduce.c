@@ -146,8 +146,7 @@ static void accumulate(struct cg_emit *e, struct cg_value *v, struct ptx_opnd ac
 {
 	struct ptx_opnd x = cg_get(e, cg_value_of(v->ir->src[0]), vec, elem), y = {0};
 
-	if (x.kind == PTX_IMM)
-		x = ptx_mov(e->f, PTX_T_f32, x);
+	x = cg_in_register(e, x);
 	if (v->ir->op == IR_OP_ROW_DOT)
 		y = cg_get(e, cg_value_of(v->ir->src[1]), vec, elem);
 	cg_guard_vec(e, operand_ratio(v), vec);

@@ -116,6 +116,12 @@ static inline bool cg_in_warp(unsigned lanes)
 /* 32-bit registers that one thread needs for the value's part of a row with `vecs` vectors. */
 unsigned cg_value_regs(const struct cg_value *v, unsigned vecs);
 
+/* The value's registers of one vector of the thread: words when half, else f32s or predicates. */
+static inline struct ptx_opnd *cg_value_vec(const struct cg_value *v, unsigned vec)
+{
+	return v->half ? &v->w[vec * cg_value_regs(v, 1)] : &v->f[vec * v->n];
+}
+
 /* Values that stay in registers from level l to l + 1, prefetched ones aside. */
 bool cg_value_held(const struct cg_value *v, unsigned l);
 

@@ -5,7 +5,6 @@
 #include "codegen/select.h"
 #include "codegen/emit.h"
 #include <math.h>
-#include <string.h>
 
 /*
  * Of a class of targets.  sm_90: measured with kernels of ours on two H200s over NVLink 4, medians:
@@ -34,19 +33,17 @@ static const struct machine machines[] = {
  * and p2p-bulk at two ranks: fitted to kernels of ours on two H200s (an SM's rate at 8 CTAs and 16384
  * or 1024 rows).  The rest is a model's: NCCL's has one latency for two-shot by peers and by the
  * switch; the steps for each rank are a guess at one more store in sequence.
- * Bytes are in units of a row's S (sums), G (gathers), L (local): see `load`.
  */
 static const struct prior {
-	const char *name;
 	double base, rank, sm_gbs;
-} priors[] = {
-	{"push",        5.2, 0.30, 43},
-	{"mm-push",     5.2, 0.05, 43},
-	{"p2p-twoshot", 8.3, 0.25, 67},
-	{"p2p-bulk",   11.5, 0.25, 90},
-	{"mm-twoshot",  8.3, 0.05, 88},
-	{"mm-oneshot",  7.8, 0.05, 88},
-	{"local",       2.2, 0.00, 53},
+} priors[CG_NPROTOCOLS] = {
+	[CG_PUSH]        = { 5.2, 0.30, 43},
+	[CG_MM_PUSH]     = { 5.2, 0.05, 43},
+	[CG_P2P_TWOSHOT] = { 8.3, 0.25, 67},
+	[CG_P2P_BULK]    = {11.5, 0.25, 90},
+	[CG_MM_TWOSHOT]  = { 8.3, 0.05, 88},
+	[CG_MM_ONESHOT]  = { 7.8, 0.05, 88},
+	[CG_LOCAL]       = { 2.2, 0.00, 53},
 };
 
 static const struct pick {
@@ -65,7 +62,9 @@ static const struct pick {
 };
 
 /* Without T, the first that can; all rows last.  `local` can where nothing else is needed. */
-static const char *const for_many[] = {"local", "mm-twoshot", "p2p-bulk", "p2p-twoshot", "mm-push", "push", "mm-oneshot"};
+static const enum cg_protocol for_many[] = {
+	CG_LOCAL, CG_MM_TWOSHOT, CG_P2P_BULK, CG_P2P_TWOSHOT, CG_MM_PUSH, CG_PUSH, CG_MM_ONESHOT,
+};
 static const unsigned grids[] = {1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 /* clang-format on */
 
@@ -84,14 +83,6 @@ static const struct machine *machine_of(const struct cg_case *c)
 	return m;
 }
 
-static const struct prior *prior_of(enum cg_protocol p)
-{
-	for (size_t i = 0; i < COUNT(priors); i++)
-		if (!strcmp(priors[i].name, cg_protocol_name(p)))
-			return &priors[i];
-	return NULL;
-}
-
 static double larger(double a, double b)
 {
 	return a > b ? a : b;
@@ -107,7 +98,7 @@ struct load {                              /* bytes of T rows, on one rank */
 	double link, sm, hbm, beyond, gbs; /* beyond: of a large buffer; gbs: of the link */
 };
 
-/* doc/protocols.md has these sums in words. */
+/* The table of doc/protocols.md, "What each moves". */
 static struct load load_of(const struct cg_case *c, const struct machine *m, enum cg_protocol p,
                            double T)
 {
@@ -138,12 +129,10 @@ static struct load load_of(const struct cg_case *c, const struct machine *m, enu
 double cg_cost(const struct cg_case *c, enum cg_protocol p, uint64_t T, unsigned ctas)
 {
 	const struct machine *m = machine_of(c);
-	const struct prior *k = prior_of(p);
+	const struct prior *k = &priors[p];
 	struct load l = load_of(c, m, p, (double)T);
 	double more = c->tp > 2 ? c->tp - 2 : 0, us;
 
-	if (!k)
-		return INFINITY;
 	us = l.gbs > 0 ? l.link / (l.gbs * 1e3) : INFINITY;
 	us = larger(us, l.sm / (k->sm_gbs * m->port * 1e3 * (ctas ? ctas : 1)));
 	us = larger(us, l.hbm / (m->hbm_gbs * 1e3)) + l.beyond / (m->hbm_gbs * 1e3);
@@ -152,24 +141,27 @@ double cg_cost(const struct cg_case *c, enum cg_protocol p, uint64_t T, unsigned
 
 static bool candidate(const struct cg_case *c, enum cg_protocol p)
 {
-	return c->can >> p & 1 && prior_of(p);
+	return c->can >> p & 1;
 }
 
-/* The form that goes with a protocol; `local` has both. */
-static bool has_rows(enum cg_protocol p, int rows)
+bool cg_has_form(enum cg_protocol p, int rows)
 {
 	enum cg_rows r = cg_protocol_info[p].rows;
 
 	return rows < 0 || r == CG_ROWS_ANY || (int)r == rows;
 }
 
+enum ir_rows cg_form_of(enum cg_protocol p, int rows)
+{
+	return cg_protocol_info[p].rows == CG_ROWS_ANY && rows >= 0 ? (enum ir_rows)rows
+	                                                            : cg_protocol_rows(p);
+}
+
 static struct cg_choice choice_of(const struct cg_case *c, enum cg_protocol p, int rows, uint64_t T)
 {
-	struct cg_choice x = {.protocol = p, .rows = cg_protocol_rows(p)};
+	struct cg_choice x = {.protocol = p, .rows = cg_form_of(p, rows)};
 	double best = cg_cost(c, p, T, grids[COUNT(grids) - 1]);
 
-	if (cg_protocol_info[p].rows == CG_ROWS_ANY && rows >= 0)
-		x.rows = (enum ir_rows)rows;
 	for (size_t i = 0; i < COUNT(grids); i++) {
 		x.ctas = grids[i];
 		x.us = cg_cost(c, p, T, x.ctas);
@@ -201,7 +193,7 @@ static struct cg_choice select_unmeasured(const struct cg_case *c, uint64_t T, i
 	const struct pick *k = pick_of(c, T);
 	struct cg_choice best = none();
 
-	if (k && candidate(c, k->protocol) && has_rows(k->protocol, rows)) {
+	if (k && candidate(c, k->protocol) && cg_has_form(k->protocol, rows)) {
 		best = choice_of(c, k->protocol, rows, T);
 		best.ctas = k->ctas ? k->ctas : best.ctas;
 		best.us = cg_cost(c, k->protocol, T, best.ctas);
@@ -215,7 +207,7 @@ static struct cg_choice select_unmeasured(const struct cg_case *c, uint64_t T, i
 			struct cg_choice x;
 
 			if (!candidate(c, (enum cg_protocol)p) ||
-			    !has_rows((enum cg_protocol)p, rows))
+			    !cg_has_form((enum cg_protocol)p, rows))
 				continue;
 			x = choice_of(c, (enum cg_protocol)p, rows, T);
 			/* then, of those that are as good, the one with the fewest CTAs */
@@ -245,13 +237,9 @@ static struct cg_choice select_rows(const struct cg_case *c, uint64_t T, int row
 
 static struct cg_choice default_rows(const struct cg_case *c, int rows)
 {
-	for (size_t i = 0; i < COUNT(for_many); i++) {
-		int p = cg_protocol_by_name(for_many[i]);
-
-		if (p > 0 && candidate(c, (enum cg_protocol)p) &&
-		    has_rows((enum cg_protocol)p, rows))
-			return choice_of(c, (enum cg_protocol)p, rows, 16384);
-	}
+	for (size_t i = 0; i < COUNT(for_many); i++)
+		if (candidate(c, for_many[i]) && cg_has_form(for_many[i], rows))
+			return choice_of(c, for_many[i], rows, CG_MANY_ROWS);
 	return none();
 }
 

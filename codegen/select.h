@@ -1,7 +1,7 @@
 /*
- * Which protocol a kernel gets for T rows: the machine's own table, else measured rows of picks.def,
- * else a model of the time.
- * Pure functions of their arguments, so the answer is the same on all ranks.
+ * Which protocol a kernel gets for T rows: the machine's own table, else measured rows of
+ * picks.def, else a model of the time.  Pure functions of their arguments, so the answer is the
+ * same on all ranks.
  */
 #pragma once
 #include "codegen/codegen.h"
@@ -65,6 +65,11 @@ void cg_case_make(struct cg_case *c, const struct ir_func *own, const char *no_o
  * rows. */
 double cg_cost(const struct cg_case *c, enum cg_protocol p, uint64_t T, unsigned ctas);
 
+/* Has the protocol row form `rows` (enum ir_rows; -1: any)?  And which it then works on: `local` has
+ * both. */
+bool cg_has_form(enum cg_protocol p, int rows);
+enum ir_rows cg_form_of(enum cg_protocol p, int rows);
+
 /*
  * What the table says of T rows, of one row form (enum ir_rows) or of any (-1): the protocol with
  * the least time, interpolated between the points around T, among those that can do the kernel and
@@ -74,6 +79,8 @@ struct cg_choice cg_measured(const struct cg_case *c, uint64_t T, int rows);
 
 /* The best protocol for T rows. */
 struct cg_choice cg_select(const struct cg_case *c, uint64_t T);
+
+#define CG_MANY_ROWS 16384 /* for which CTAs and costs are given where no T is */
 
 /*
  * Without T: a two-shot protocol, which is right for many rows and never far off in memory: through

@@ -54,15 +54,13 @@ static void sum_round(struct cg_emit *e, struct cg_value *v, const struct ptx_op
 	if (!v->half) {
 		for (unsigned k = 0; k < n; k++)
 			f[k] = acc[k];
-		if (v->home == CG_HOME_ROW && t != IR_F32) {
-			zero = ptx_mov(e->f, PTX_T_f32, ptx_f32(0.0f));
-			f[0] = cg_widen(e, t, cg_narrow(e, t, zero, acc[0]), false);
-		}
+		if (v->home == CG_HOME_ROW && t != IR_F32)
+			f[0] = cg_rounded(e, t, acc[0]);
 		return;
 	}
 	if (v->n == 1)
 		zero = ptx_mov(e->f, PTX_T_f32, ptx_f32(0.0f));
-	for (unsigned k = 0; k<n; k += v->n> 1 ? 2 : 1)
+	for (unsigned k = 0; k < n; k += (v->n > 1 ? 2 : 1))
 		w[v->n > 1 ? k / 2 : k] = cg_narrow(e, t, v->n > 1 ? acc[k + 1] : zero, acc[k]);
 }
 

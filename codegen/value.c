@@ -20,6 +20,11 @@ struct ptx_opnd cg_bits_to_f32(struct cg_emit *e, struct ptx_opnd word)
 	return x;
 }
 
+struct ptx_opnd cg_in_register(struct cg_emit *e, struct ptx_opnd x)
+{
+	return x.kind == PTX_IMM ? ptx_mov(e->f, PTX_T_f32, x) : x;
+}
+
 /* bf16 is the upper half of an f32. */
 struct ptx_opnd cg_widen(struct cg_emit *e, unsigned dtype, struct ptx_opnd word, bool upper)
 {
@@ -80,11 +85,9 @@ struct ptx_opnd cg_get_pair(struct cg_emit *e, struct cg_value *v, unsigned dtyp
 
 	if (v->half && v->ir->type.dtype == dtype && v->n > 1)
 		return v->w[vec * v->n / 2 + pair];
-	for (unsigned i = 0; i < 2; i++) {
-		s[i] = cg_get(e, v, vec, (2 * pair + i) * (by_element(v) ? v->ratio : 1));
-		if (s[i].kind == PTX_IMM)
-			s[i] = ptx_mov(e->f, PTX_T_f32, s[i]);
-	}
+	for (unsigned i = 0; i < 2; i++)
+		s[i] = cg_in_register(
+		        e, cg_get(e, v, vec, (2 * pair + i) * (by_element(v) ? v->ratio : 1)));
 	return cg_narrow(e, dtype, s[1], s[0]);
 }
 
@@ -96,13 +99,12 @@ static struct ptx_opnd element(struct cg_emit *e, const struct cg_value *v, unsi
 	for (unsigned i = 0; i < v->ir->nsrc && i < 3; i++)
 		s[i] = cg_get(e, cg_value_of(v->ir->src[i]), vec, elem);
 	/* An operation on immediates alone needs one in a register. */
-	if (v->ir->nsrc && s[0].kind == PTX_IMM)
-		s[0] = ptx_mov(e->f, PTX_T_f32, s[0]);
+	if (v->ir->nsrc)
+		s[0] = cg_in_register(e, s[0]);
 	return cg_lower(e, v->ir, s);
 }
 
-/* f32 that holds a value of the narrower dtype. */
-static struct ptx_opnd rounded(struct cg_emit *e, unsigned dtype, struct ptx_opnd x)
+struct ptx_opnd cg_rounded(struct cg_emit *e, unsigned dtype, struct ptx_opnd x)
 {
 	struct ptx_opnd zero = ptx_mov(e->f, PTX_T_f32, ptx_f32(0.0f));
 
@@ -116,7 +118,7 @@ static void eval_scalar(struct cg_emit *e, struct cg_value *v)
 	cg_at(e, v);
 	v->f[0] = element(e, v, 0, 0);
 	if (t == IR_BF16 || t == IR_F16)
-		v->f[0] = rounded(e, t, v->f[0]);
+		v->f[0] = cg_rounded(e, t, v->f[0]);
 }
 
 static bool computed(const struct cg_value *v)
@@ -171,10 +173,8 @@ static void eval_half(struct cg_emit *e, struct cg_value *v, unsigned vec, unsig
 			upper = element(e, v, vec, (i + 1) * v->ratio);
 		else
 			upper = ptx_mov(e->f, PTX_T_f32, ptx_f32(0.0f));
-		if (lower.kind == PTX_IMM)
-			lower = ptx_mov(e->f, PTX_T_f32, lower);
-		if (upper.kind == PTX_IMM)
-			upper = ptx_mov(e->f, PTX_T_f32, upper);
+		lower = cg_in_register(e, lower);
+		upper = cg_in_register(e, upper);
 		v->w[v->n > 1 ? (vec * v->n + i) / 2 : vec] =
 		        cg_narrow(e, v->ir->type.dtype, upper, lower);
 	}

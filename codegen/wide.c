@@ -5,8 +5,8 @@
  *	          vector 1: ...
  *	          reductions: shuffles, bar.sync
  *
- * What a later level reads is parked in shared memory: every thread has its own places there, so that
- * no barrier is needed for them.  A vector's places are units of elems 16-bit words, dealt by
+ * What a later level reads is parked in shared memory: every thread has its own places there, so
+ * that no barrier is needed for them.  A vector's places are units of elems 16-bit words, dealt by
  * lifetime.  The last vectors of a thread may stay in registers, where shared memory is too small.
  * The order of additions, and so the numeric class, is that of rows in registers.
  */
@@ -224,13 +224,6 @@ void cg_wide_setup(struct cg_emit *e)
 	e->park_narrow = ptx_mad(e->f, PTX_T_u32, e->tid, ptx_imm(4), row);
 }
 
-static struct ptx_opnd *registers(const struct cg_value *v, unsigned vec)
-{
-	if (v->half)
-		return &v->w[vec * (v->n > 1 ? v->n / 2 : 1)];
-	return &v->f[vec * v->n];
-}
-
 /* A lone 16-bit element that was loaded is in a register of 16 bits. */
 static bool lone(const struct cg_value *v)
 {
@@ -263,7 +256,7 @@ static struct ptx_opnd place(const struct cg_emit *e, const struct cg_value *v, 
 void cg_wide_park(struct cg_emit *e, const struct cg_value *v, unsigned vec)
 {
 	unsigned n = cg_value_regs(v, 1), words = words_at_once(e, v);
-	struct ptx_opnd *reg = registers(v, vec), word[4];
+	struct ptx_opnd *reg = cg_value_vec(v, vec), word[4];
 	struct ptx_mod mod = shared;
 
 	if (vec >= e->p->parked)
@@ -284,7 +277,7 @@ void cg_wide_park(struct cg_emit *e, const struct cg_value *v, unsigned vec)
 static void unpark(struct cg_emit *e, const struct cg_value *v, unsigned vec)
 {
 	unsigned n = cg_value_regs(v, 1), words = words_at_once(e, v);
-	struct ptx_opnd *reg = registers(v, vec);
+	struct ptx_opnd *reg = cg_value_vec(v, vec);
 	struct ptx_mod mod = shared;
 
 	if (vec >= e->p->parked)
@@ -321,7 +314,7 @@ static void load(struct cg_emit *e, unsigned level, unsigned vec)
 {
 	for (unsigned i = 0; i < e->rp->nval; i++)
 		if (loads(e, &e->rp->val[i], level))
-			cg_load_vector(e, &e->rp->val[i], vec, registers(&e->rp->val[i], vec));
+			cg_load_vector(e, &e->rp->val[i], vec, cg_value_vec(&e->rp->val[i], vec));
 }
 
 /* What has to be loaded before any thread stores. */
@@ -333,7 +326,7 @@ void cg_wide_early(struct cg_emit *e)
 		if (v->home != CG_HOME_ELEM || !cg_shared_inout(e->rp, v))
 			continue;
 		for (unsigned vec = 0; vec < e->p->vecs; vec++) {
-			cg_load_vector(e, v, vec, registers(v, vec));
+			cg_load_vector(e, v, vec, cg_value_vec(v, vec));
 			cg_wide_park(e, v, vec);
 		}
 	}
@@ -407,7 +400,7 @@ void cg_wide_level(struct cg_emit *e, unsigned level)
 void cg_wide_forget(struct cg_emit *e, struct cg_value *v, unsigned level)
 {
 	bool keep = cg_wide_held(e->p, e->rp, v, (int)level);
-	unsigned n = v->half ? v->n > 1 ? v->n / 2 : 1 : v->n;
+	unsigned n = cg_value_regs(v, 1);
 
 	for (unsigned i = 0; v->half && i < e->p->vecs * v->n; i++)
 		v->f[i].kind = PTX_NONE;

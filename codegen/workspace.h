@@ -15,11 +15,10 @@ struct cg_ws_record {
 	uint32_t kind;   /* enum cg_ws_abort; written last */
 	uint32_t kernel; /* low 32 bits of the contract hash */
 	uint32_t rank, cta;
-	uint32_t phase; /* 0: entry barrier; 1: exit barrier; 2: poll of a row or of a header
-	                 */
+	uint32_t phase; /* 0: entry barrier; 1: exit barrier; 2: poll of a row or of a header */
 	uint32_t peer;
-	uint64_t expected,
-	        seen; /* the slot's word; phase 2: {number, tag}, and the header's, or {word, row} */
+	/* The slot's word; phase 2: {number, tag}, and the header's, or {word, row}. */
+	uint64_t expected, seen;
 };
 
 enum cg_ws_abort {
@@ -27,8 +26,7 @@ enum cg_ws_abort {
 	CG_WS_TIMEOUT,
 	CG_WS_CONTRACT,
 	CG_WS_PEER, /* another rank aborted */
-	CG_WS_ROWS, /* the exchange buffer is too small: expected bytes of a third of it, and seen
-	             */
+	CG_WS_ROWS, /* the exchange buffer is too small: bytes of a third, expected and seen */
 };
 
 /*
@@ -50,18 +48,18 @@ enum { CG_PUSH_PEER, CG_PUSH_MULTICAST, CG_NPUSH };
 #define CG_XCHG_FILL 0x80000000u
 
 struct cg_workspace {
-	uint32_t abort; /* sticky, set on all ranks; tested at entry and in every spin; reset
-	                   collectively */
+	/* Sticky, set on all ranks; tested at entry and in every spin; reset collectively. */
+	uint32_t abort;
 	uint32_t reserved;
-	uint64_t limit_ns; /* longest spin in %globaltimer ns; 0: CG_DEFAULT_LIMIT_NS; set by the
-	                      host */
+	/* Longest spin in %globaltimer ns; 0: CG_DEFAULT_LIMIT_NS; set by the host. */
+	uint64_t limit_ns;
 	struct cg_ws_record record;
 	struct cg_push_state push[CG_NPUSH];
 	uint8_t pad[256 - 16 - sizeof(struct cg_ws_record) -
 	            CG_NPUSH * sizeof(struct cg_push_state)];
 	uint32_t epoch[CG_MAX_CTAS]; /* of this rank's CTA; own copy only; wrap-safe */
-	uint64_t slot[CG_MAX_CTAS]
-	             [CG_MAX_RANKS]; /* slot[cta][source]: {low: epoch, high: T xor kernel} */
+	/* slot[cta][source]: {low: epoch, high: T xor kernel} */
+	uint64_t slot[CG_MAX_CTAS][CG_MAX_RANKS];
 };
 
 #define CG_DEFAULT_LIMIT_NS 10000000000u
