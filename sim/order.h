@@ -275,7 +275,8 @@ struct race_pair { /* an earlier access, and what now conflicts with it */
 	uint32_t site;
 	bool was_write;
 };
-void sim_race_report(struct sim *s, const struct race_pair *p);
+/* A finding (false), or told to whom it may concern. */
+bool sim_race_report(struct sim *s, const struct race_pair *p);
 
 struct race_cell {
 	union {

@@ -67,8 +67,7 @@ static bool good(struct ctx *c, uint64_t e, uint32_t site, bool write)
 	c->pair.now = c->me;
 	c->pair.site = site;
 	c->pair.was_write = write;
-	sim_race_report(c->s, &c->pair);
-	return false;
+	return sim_race_report(c->s, &c->pair);
 }
 
 /* ---- lists ---- */

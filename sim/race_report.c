@@ -102,13 +102,32 @@ static const char *missing(struct sim *s, const struct race_pair *p)
 	       "other";
 }
 
-void sim_race_report(struct sim *s, const struct race_pair *p)
+static void tell(struct sim *s, const struct race_pair *p)
+{
+	const struct sim_kernel *k;
+	const struct sim_raced r = {
+	        .buffer = p->b->name,
+	        .wrote_earlier = p->was_write,
+	        .writes = p->x->kind != SIM_ACC_READ,
+	        .earlier = p->site ? op_of(s, p->site, &k)->insn : NULL,
+	        .now = p->x->w ? p->x->op->insn : NULL,
+	        .missing = missing(s, p),
+	};
+
+	s->o.on_race(s->o.ctx, &r);
+}
+
+bool sim_race_report(struct sim *s, const struct race_pair *p)
 {
 	const struct race_access *x = p->x;
 	const bool write = x->kind != SIM_ACC_READ;
 	const char *at = sim_address_text(s, p->b->addr + p->off);
 	struct strbuf b;
 
+	if (s->o.on_race) {
+		tell(s, p);
+		return true;
+	}
 	strbuf_init(&b, s->arena);
 	put_earlier(s, p, &b);
 	strbuf_printf(&b, "\n    and %s here%s%s\n    missing: %s", write ? "written" : "read",
@@ -121,7 +140,8 @@ void sim_race_report(struct sim *s, const struct race_pair *p)
 		sim_found_at(s, s->race->host_rank, SIM_RACE, op ? op->insn : NULL,
 		             "%s: %s (by the kernels before or after on the stream of rank %u)", at,
 		             b.s, s->race->host_rank);
-		return;
+		return false;
 	}
 	sim_found(s, x->w, x->op, x->lane, SIM_RACE, "%s: %s", at, b.s);
+	return false;
 }

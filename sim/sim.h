@@ -53,6 +53,12 @@ extern const char *const sim_races_name[SIM_NRACES]; /* "off", "hw", "formal", "
 
 struct sim_access;
 struct sim_explore;
+struct sim_raced { /* a race; instructions are NULL where the host stands for a kernel */
+	const char *buffer;
+	bool wrote_earlier, writes;
+	const struct ptx_insn *earlier, *now;
+	const char *missing; /* "order: ...", "scope: ...", "size: ...", "proxy fence: ..." */
+};
 struct sim_options {
 	unsigned ranks; /* 1..SIM_MAX_RANKS */
 	uint64_t seed;  /* of schedules, permutations, perturbations; the same seed replays the same
@@ -73,6 +79,8 @@ struct sim_options {
 	bool jump_time; /* when nothing can progress, advance %globaltimer so that time-outs fire,
 	                   instead of reporting a deadlock */
 	enum sim_races races;
+	/* gets each race, and the run goes on; NULL: the first one is a finding */
+	void (*on_race)(void *ctx, const struct sim_raced *r);
 	bool weak; /* strong accesses see and order writes as weak memory lets them; races not off
 	            */
 	struct sim_explore *explore; /* an exhaustive search makes the choices; races not off */

@@ -63,6 +63,8 @@ struct vf_schedule vf_schedule_of(const struct vf_data *d, uint64_t seed)
 	        .tear = q / 2 % 2,
 	        .races = races,
 	        .weak = d->o.weak && races && q % 2,
+	        .on_race = d->o.on_race,
+	        .ctx = d->o.race_ctx,
 	};
 	if (d->o.explore)
 		s.sim = (struct sim_options){.ranks = d->o.tp,

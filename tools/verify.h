@@ -27,6 +27,8 @@ struct vf_options {
 	unsigned races;              /* enum sim_races + 1; 0: the level of the kernels' order */
 	unsigned race_every;         /* races are looked for in every n-th schedule; 0: in all */
 	struct sim_explore *explore; /* who makes the choices; NULL: seeds (vf_explore sets it) */
+	void (*on_race)(void *ctx, const struct sim_raced *r); /* sim_options.on_race */
+	void *race_ctx;
 	unsigned threads;
 	void (*progress)(void *ctx, unsigned done,
 	                 unsigned of); /* may be NULL; calls do not overlap */
@@ -129,9 +131,9 @@ enum status vf_run_chain(const struct vf_data *d, const struct vf_text *t, struc
 struct vf_explored {
 	uint64_t runs,
 	        states; /* of the search: runs, also those that were cut; states that it chose in */
-	uint64_t all_runs;     /* and of attempts before it, which showed who writes where */
-	uint64_t whole; /* runs to the end: executions that differ */
-	bool complete;  /* there is no other execution */
+	uint64_t all_runs;  /* and of attempts before it, which showed who writes where */
+	uint64_t whole;     /* runs to the end: executions that differ */
+	bool complete;      /* there is no other execution */
 	struct vf_result r; /* of the run that failed, if one did */
 };
 

@@ -3,6 +3,9 @@
 #include "codegen/codegen.h"
 #include "tools/verify.h"
 
+/* Not by itself, but broken; by scripts/test --all; by every test run. */
+enum explore_when { BROKEN, ALL, QUICK };
+
 struct explore_case {
 	const char *name;
 	enum cg_protocol protocol;
@@ -11,7 +14,7 @@ struct explore_case {
 	unsigned tp, ctas, launches;
 	const char *hidden;
 	int64_t rows[2]; /* T, in turn; -1: none */
-	bool quick;      /* part of every test run */
+	enum explore_when when;
 };
 
 /* Kernels broken on purpose: the search has to find what follows. */
@@ -20,5 +23,5 @@ struct explore_mutant {
 	const char *was, *is;  /* text in the PTX */
 	unsigned which;        /* the n-th of them, from 0 */
 	const char *found;     /* what the report begins with */
-	bool quick;
+	enum explore_when when;
 };
