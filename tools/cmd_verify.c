@@ -200,8 +200,8 @@ static struct vf_kernel with_stages(struct pipe *p, const struct pipe_kernel *pk
 			continue;
 		/* sums may be merged, and regrouped, by the user's leave: then what follows is the
 		 * reference */
-		if (k.f->merged_sums && (!strcmp(p->stage[i].pass, "merge") ||
-		                         !strcmp(p->stage[i].pass, "fuse"))) {
+		if (k.f->merged_sums &&
+		    (!strcmp(p->stage[i].pass, "merge") || !strcmp(p->stage[i].pass, "fuse"))) {
 			k.f = g;
 			k.nstage = 0;
 		} else {
