@@ -1,7 +1,7 @@
 /*
  * The estimate counts the rows in flight, what is kept between levels and a level's work.  Its
  * constants were found with ptxas 13.0, so that no kernel of the samples spills up to hidden 8192,
- * on any target, with 2 to 8 and 16 ranks:
+ * on any target, with 2 to 8 and 16 ranks (sm_120: to 8):
  *
  *	PLAIT_TEST_ALL=1 build/tests/kernels/kernels samples doc/kernels.md
  */

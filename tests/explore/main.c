@@ -6,6 +6,7 @@
  *	explore FOLDER one NAME         one case or mutant, with its report and its row
  */
 #include "tests/explore/explore.h"
+#include "tests/table_file.h"
 #include "tools/pipeline.h"
 #include <malloc.h>
 #include <stdio.h>
@@ -240,28 +241,13 @@ static const char head2[] =
 static void compare(struct bench *b, const char *file, bool update)
 {
 	struct strbuf want;
-	char *have;
-	size_t n;
-	FILE *f;
+	const char *wrong;
 
 	strbuf_init(&want, &b->all);
 	strbuf_printf(&want, "%s%s%s%s", head, b->rows.s, head2, b->found.s);
-	if (update) {
-		f = fopen(file, "w");
-		if (!f || fwrite(want.s, 1, want.n, f) != want.n || fclose(f))
-			say(b, file, "cannot be written", NULL);
-		return;
-	}
-	have = arena_alloc(&b->all, want.n + 2);
-	f = fopen(file, "r");
-	n = f ? fread(have, 1, want.n + 1, f) : 0;
-	say(b, file,
-	    n == want.n && !memcmp(have, want.s, n)
-	            ? NULL
-	            : "it has another table: explore FOLDER FILE --update, and look at it",
-	    NULL);
-	if (f)
-		fclose(f);
+	wrong = table_file(&b->all, file, &want, update, "explore FOLDER FILE --update");
+	if (wrong || !update)
+		say(b, file, wrong, NULL);
 }
 
 int main(int argc, char **argv)

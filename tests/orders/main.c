@@ -7,6 +7,7 @@
  * Kernels are clean at the level of their order; what those of a lower order lack at a higher one is the
  * table.
  */
+#include "tests/table_file.h"
 #include "tools/pipeline.h"
 #include "tools/verify.h"
 #include <stdio.h>
@@ -262,30 +263,16 @@ static void print(struct bench *b, struct strbuf *out)
 static void compare(struct bench *b, const char *file, bool update)
 {
 	struct strbuf want;
-	char *have;
-	size_t n;
-	FILE *f;
+	const char *wrong;
 
 	for (size_t i = 0; i < b->nrow; i++)
 		if (!b->row[i].why)
 			say(b, b->row[i].text, "no reason why it holds is in reasons.def");
 	strbuf_init(&want, &b->a);
 	print(b, &want);
-	if (update) {
-		f = fopen(file, "w");
-		if (!f || fwrite(want.s, 1, want.n, f) != want.n || fclose(f))
-			say(b, file, "cannot be written");
-		return;
-	}
-	have = arena_alloc(&b->a, want.n + 2);
-	f = fopen(file, "r");
-	n = f ? fread(have, 1, want.n + 1, f) : 0;
-	say(b, file,
-	    n == want.n && !memcmp(have, want.s, n)
-	            ? NULL
-	            : "it has another table: orders FILE --update, and look at it");
-	if (f)
-		fclose(f);
+	wrong = table_file(&b->a, file, &want, update, "orders FILE --update");
+	if (wrong || !update)
+		say(b, file, wrong);
 }
 
 int main(int argc, char **argv)
